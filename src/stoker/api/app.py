@@ -1,0 +1,83 @@
+"""The API as one ASGI application: the wall, then Litestar with one handler per declared route."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from litestar import Litestar, Request, Response
+from litestar.types import Receive, Scope, Send
+
+from stoker.flow.context import Flow
+from stoker.store.readers import Readers
+
+from . import events, logs, meta, nodes, tasks
+from .auth import Gate, Hosts
+from .errors import refuse
+from .openapi import build_document
+from .route import PREFIX, Parts, Route, to_handler
+from .streams import Streams
+
+ROUTES: tuple[Route, ...] = (
+    *tasks.ROUTES,
+    *logs.ROUTES,
+    *events.ROUTES,
+    *nodes.ROUTES,
+    *meta.ROUTES,
+)
+
+
+class App:
+    """What uvicorn serves. `close` ends the streams; it is called when shutdown begins."""
+
+    def __init__(self, gate: Gate, litestar: Litestar, streams: Streams) -> None:
+        self._gate, self.litestar, self._streams = gate, litestar, streams
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._gate(scope, receive, send)
+
+    def close(self) -> None:
+        self._streams.close()
+
+
+def create_app(
+    *,
+    flow: Flow,
+    readers: Readers,
+    token: str,
+    version: str,
+    home: str,
+    listen_host: str = "127.0.0.1",
+    host_names: Iterable[str] = (),
+) -> App:
+    """The API over this flow. It answers to loopback names, the host it listens on, `host_names`."""
+    streams = Streams()
+    parts = Parts(
+        flow=flow,
+        readers=readers,
+        streams=streams,
+        version=version,
+        home=home,
+        document=msgspec.json.encode(build_document(ROUTES, version=version)),
+    )
+    litestar = Litestar(
+        [to_handler(route, parts) for route in ROUTES],
+        exception_handlers={Exception: _answer_of_router},
+        openapi_config=None,
+        logging_config=None,
+    )
+    gate = Gate(
+        litestar,
+        token=token,
+        hosts=Hosts.for_listener(listen_host, host_names),
+        open_paths=[PREFIX + r.path for r in ROUTES if r.access == "open"],
+    )
+    return App(gate, litestar, streams)
+
+
+def _answer_of_router(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
+    """What Litestar itself refuses: an unknown path or method."""
+    answer = refuse(error, request.scope)
+    headers = {name.decode("ascii"): value.decode("latin-1") for name, value in answer.headers}
+    return Response(answer.body, status_code=answer.status, headers=headers)

@@ -1,0 +1,85 @@
+"""Strict JSON bodies. Litestar converts with strict=False (gpus="2" would pass as 2), so we read.
+
+A body is read up to a limit, must say that it is JSON, must be UTF-8, and is decoded by msgspec
+with unknown fields refused. Every refusal names the field, or the byte.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+from litestar.types import Receive, Scope
+
+from stoker.domain.checks import explain_validation
+from stoker.domain.errors import InvalidSpec
+
+from .errors import Refused
+
+MOST_BODY_BYTES = 32 << 20
+
+T = TypeVar("T")
+
+
+class ClientGone(Exception):
+    """The connection ended in the middle of the body; there is nobody to answer."""
+
+
+async def read_body(scope: Scope, receive: Receive, most: int = MOST_BODY_BYTES) -> bytes:
+    """The whole body, or Refused before more than `most` bytes are kept."""
+    _check_headers(scope, most)
+    message = await receive()
+    if message["type"] == "http.request" and not message.get("more_body", False):
+        first = message["body"]
+        if len(first) > most:
+            raise _too_large(most)
+        return first
+    pieces, size = [], 0
+    while True:
+        if message["type"] != "http.request":
+            raise ClientGone
+        size += len(message["body"])
+        if size > most:
+            raise _too_large(most)
+        pieces.append(message["body"])
+        if not message.get("more_body", False):
+            return b"".join(pieces)
+        message = await receive()
+
+
+def decode(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
+    """`body` as what the decoder is for. InvalidSpec otherwise."""
+    try:
+        return decoder.decode(body)
+    except UnicodeDecodeError:
+        raise InvalidSpec("not_utf8", offset=_first_bad_byte(body)) from None
+    except msgspec.DecodeError as error:
+        raise explain_validation(str(error)) from error
+
+
+def _check_headers(scope: Scope, most: int) -> None:
+    kind, encoded, length = b"", b"", b""
+    for name, value in scope["headers"]:
+        if name == b"content-type":
+            kind = value
+        elif name == b"content-encoding":
+            encoded = value
+        elif name == b"content-length":
+            length = value
+    if kind.partition(b";")[0].strip().lower() != b"application/json" or encoded:
+        raise Refused("not_json_type")
+    if length.isdigit() and (len(length) > 18 or int(length) > most):
+        raise _too_large(most)
+
+
+def _too_large(most: int) -> Refused:
+    return Refused("body_too_large", most=most)
+
+
+def _first_bad_byte(body: bytes) -> int:
+    """Counted over the whole body: msgspec counts within the one string."""
+    try:
+        body.decode()
+    except UnicodeDecodeError as error:
+        return error.start
+    return 0

@@ -1,0 +1,98 @@
+"""What happened, in order: by page, or as a live stream.
+
+A stream reads a page when its client has taken the one before and is woken by news; nothing is
+kept for it. A cursor that is not of these records, or older than what is kept, is answered with
+`reset`: load what you show anew, then go on from its id. A stream without a cursor begins so too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+from msgspec import Meta
+
+from stoker.store.readers import Readers
+from stoker.wire import EventPage, EventView
+
+from .answer import to_json
+from .query import MOST_INTEGER, Query, parse_integer
+from .route import Call, Parts, route
+from .streams import KEEP_ALIVE, KEEP_ALIVE_S, EventStream, Frames, frame
+from .views import event_views
+
+PAGE = 100
+
+_After = Annotated[int, Meta(description="After this event's `seq`", ge=0, le=MOST_INTEGER)]
+
+
+class EventsQuery(Query, frozen=True, kw_only=True):
+    after: _After = 0
+    limit: Annotated[int, Meta(description="Events at most", ge=1, le=500)] = PAGE
+
+
+class EventStreamQuery(Query, frozen=True, kw_only=True):
+    after: _After | None = None
+
+
+@route("GET", "/events", access="token", query=EventsQuery, answer=EventPage)
+async def list_events(call: Call[EventsQuery, None]) -> EventPage:
+    """Events of all tasks, oldest first."""
+    readers, after = call.parts.readers, call.query.after
+    last = readers.last_seq()
+    if _is_stale(readers, after, last):
+        return EventPage(events=(), next=last, reset=True)
+    events = event_views(readers.events_after(after, call.query.limit))
+    return EventPage(events=events, next=events[-1].seq if events else after, reset=False)
+
+
+@route(
+    "GET",
+    "/events/stream",
+    access="token",
+    query=EventStreamQuery,
+    answer=bytes,
+    media_type="text/event-stream",
+    refusals=(429,),
+)
+async def stream_events(call: Call[EventStreamQuery, None]) -> EventStream:
+    """Events as they happen: `event` with an EventView, its `seq` as id; `reset` when the cursor
+    is stale or there was none. Resumable by Last-Event-ID."""
+    after = call.query.after
+    last = call.header(b"last-event-id")
+    if last is not None:
+        after = parse_integer(last, field="Last-Event-ID")
+    return call.parts.streams.answer(_follow(call.parts, after))
+
+
+ROUTES = (list_events, stream_events)
+
+
+async def _follow(parts: Parts, after: int | None) -> Frames:
+    readers, news = parts.readers, parts.flow.news
+    clock = asyncio.get_running_loop().time
+    last = readers.last_seq()
+    if after is None or _is_stale(readers, after, last):
+        after = last
+        yield frame(b'{"last":%d}' % last, event="reset", id=last)
+    said = clock()
+    while True:
+        seen = news.last  # before looking, so that what comes meanwhile wakes us
+        events = event_views(readers.events_after(after, PAGE))
+        if events:
+            after, said = events[-1].seq, clock()
+            yield b"".join(_frame(event) for event in events)
+            continue
+        await news.after(max(seen, after), said + KEEP_ALIVE_S - clock())
+        if clock() - said >= KEEP_ALIVE_S:
+            said = clock()
+            yield KEEP_ALIVE
+
+
+def _frame(event: EventView) -> bytes:
+    return frame(to_json(event), event="event", id=event.seq)
+
+
+def _is_stale(readers: Readers, after: int, last: int) -> bool:
+    """Of another history (a restored or new database), or older than what is kept."""
+    return after > last or after < readers.first_seq() - 1

@@ -1,0 +1,126 @@
+"""Strict query strings. Each route's parameters are one struct, which is also their documentation.
+
+An unknown parameter, a second value where one is meant, bytes that are not UTF-8, a NUL or a value
+out of range is refused and named. `None` and defaults come from the struct.
+"""
+
+from __future__ import annotations
+
+import re
+import types
+import typing
+from functools import cache
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
+from urllib.parse import unquote_to_bytes
+
+import msgspec
+
+from stoker.domain.checks import explain_validation
+from stoker.domain.errors import InvalidSpec
+
+MOST_INTEGER = 2**63 - 1
+"""The largest that the records can hold."""
+
+Q = TypeVar("Q", bound=msgspec.Struct)
+
+_INTEGER = re.compile(r"-?[0-9]+", re.ASCII)
+
+
+class Query(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The parameters of a route. Fields are int, str, Literal, any of these `| None`, or a tuple."""
+
+
+class NoQuery(Query, frozen=True, kw_only=True):
+    """No parameters."""
+
+
+def parse_query(raw: bytes, kind: type[Q]) -> Q:
+    """`raw` (as it stood after the `?`) as the parameters `kind` declares."""
+    shape = _shape(kind)
+    given: dict[str, Any] = {}
+    for name, value in _pairs(raw):
+        known = shape.get(name)
+        if known is None:
+            raise InvalidSpec("unknown_parameter", field=name, known=", ".join(shape) or "-")
+        if known.many:
+            given.setdefault(name, []).append(value)
+        elif name in given:
+            raise InvalidSpec("repeated_parameter", field=name)
+        else:
+            given[name] = _integer(value) if known.integer else value
+    try:
+        return msgspec.convert(given, kind)
+    except msgspec.ValidationError as error:
+        raise _with_choices(explain_validation(str(error)), shape) from error
+
+
+def parse_integer(text: str, *, field: str) -> int:
+    """A number from 0 on that came by another way than the query (a header)."""
+    number = _integer(text)
+    if not isinstance(number, int):
+        raise InvalidSpec("wrong_type", field=field, expected="int", got="str")
+    if number < 0:
+        raise InvalidSpec("too_small", field=field, least=0)
+    if number > MOST_INTEGER:
+        raise InvalidSpec("too_large", field=field, most=MOST_INTEGER)
+    return number
+
+
+class _Parameter(NamedTuple):
+    integer: bool
+    many: bool
+    choices: tuple[str, ...]
+
+
+@cache
+def _shape(kind: type[msgspec.Struct]) -> dict[str, _Parameter]:
+    return {info.name: _parameter(info.type) for info in msgspec.structs.fields(kind)}
+
+
+def _parameter(annotation: Any) -> _Parameter:
+    origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is Annotated:
+        return _parameter(inner[0])
+    if origin in (typing.Union, types.UnionType):
+        return _parameter(next(part for part in inner if part is not type(None)))
+    if origin is tuple:
+        return _parameter(inner[0])._replace(many=True)
+    if origin is Literal:
+        return _Parameter(integer=False, many=False, choices=inner)
+    return _Parameter(integer=annotation is int, many=False, choices=())
+
+
+def _pairs(raw: bytes) -> typing.Iterator[tuple[str, str]]:
+    for pair in raw.split(b"&") if raw else ():
+        if not pair:
+            continue
+        before, _, after = pair.partition(b"=")
+        name = _text(before, field="")
+        value = _text(after, field=name)
+        yield name, value
+
+
+def _text(encoded: bytes, *, field: str) -> str:
+    try:
+        text = unquote_to_bytes(encoded.replace(b"+", b" ")).decode()
+    except UnicodeDecodeError as error:
+        raise InvalidSpec("not_utf8", field=field, offset=error.start) from None
+    if "\0" in text:
+        raise InvalidSpec("nul", field=field or text.replace("\0", "\\0"))
+    return text
+
+
+def _integer(text: str) -> int | str:
+    """A number when it is one; else the text, for the type check to refuse."""
+    if not _INTEGER.fullmatch(text):
+        return text
+    if len(text) > 30:  # far outside every range; Python refuses to convert thousands of digits
+        return -(10**30) if text.startswith("-") else 10**30
+    return int(text)
+
+
+def _with_choices(error: InvalidSpec, shape: dict[str, _Parameter]) -> InvalidSpec:
+    known = shape.get(error.field.partition("[")[0])
+    if error.code == "not_a_choice" and known is not None:
+        error.values["choices"] = ", ".join(known.choices)
+    return error

@@ -1,0 +1,167 @@
+"""How a route is declared, and the one way every request takes through it.
+
+A declaration says who may call, what may be asked, what comes back and how it may be refused; the
+OpenAPI document, the tests of access and Litestar's handlers are all made from it. A handler gets
+a `Call` that is already checked: no route can forget to be strict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from types import NoneType
+from typing import Any, Generic, Literal, TypeVar
+
+import msgspec
+from litestar import Request
+from litestar.handlers import HTTPRouteHandler
+from litestar.types import ASGIApp, Scope
+
+from stoker.domain.errors import UnknownTask
+from stoker.domain.key import TaskKey, parse_key
+from stoker.flow.context import Flow
+from stoker.store.readers import Readers
+
+from .answer import Answer, json_answer
+from .body import ClientGone, decode, read_body
+from .errors import language_of, refuse
+from .query import NoQuery, Query, parse_query
+from .streams import EventStream, Streams
+
+PREFIX = "/api/v1"
+
+Q = TypeVar("Q", bound=Query)
+B = TypeVar("B")
+Access = Literal["token", "open"]
+
+
+class Parts(msgspec.Struct, frozen=True, kw_only=True):
+    """What the routes work on."""
+
+    flow: Flow
+    readers: Readers
+    streams: Streams
+    version: str
+    home: str
+    document: bytes
+    """The OpenAPI description."""
+
+
+class Call(Generic[Q, B]):
+    """One request, checked."""
+
+    __slots__ = ("body", "language", "parts", "query", "scope")
+
+    def __init__(self, parts: Parts, scope: Scope, query: Q, body: B) -> None:
+        self.parts, self.scope, self.query, self.body = parts, scope, query, body
+        self.language = language_of(scope)
+
+    @property
+    def key(self) -> TaskKey:
+        """The task in the path. UnknownTask when that is no id at all."""
+        text: str = self.scope["path_params"]["id"]
+        key = parse_key(text)
+        if key is None:
+            raise UnknownTask(id=text[:100])
+        return key
+
+    def header(self, name: bytes) -> str | None:
+        for known, value in self.scope["headers"]:
+            if known == name:
+                return value.decode("latin-1")
+        return None
+
+
+Handle = Callable[[Call[Any, Any]], Awaitable[object]]
+
+
+class Route(msgspec.Struct, frozen=True, kw_only=True):
+    """One method of one path."""
+
+    method: Literal["GET", "POST"]
+    path: str
+    """Below PREFIX; `{id}` is a task."""
+    access: Access
+    handle: Handle
+    query: type[Query]
+    body: Any
+    status: int
+    answer: Any
+    """A type of wire.py, or `bytes` (then `media_type` says of what)."""
+    media_type: str
+    headers: dict[str, str]
+    """Headers of the answer, each with what it says."""
+    refusals: tuple[int, ...]
+    """Statuses of its own, beside those that any route may answer."""
+
+    @property
+    def name(self) -> str:
+        return self.handle.__name__
+
+    @property
+    def about(self) -> str:
+        return " ".join((self.handle.__doc__ or "").split())
+
+
+def route(
+    method: Literal["GET", "POST"],
+    path: str,
+    *,
+    access: Access,
+    answer: Any,
+    query: type[Q] = NoQuery,  # type: ignore[assignment]
+    body: type[B] = NoneType,  # type: ignore[assignment]
+    status: int = 200,
+    media_type: str = "application/json",
+    headers: dict[str, str] | None = None,
+    refusals: tuple[int, ...] = (),
+) -> Callable[[Callable[[Call[Q, B]], Awaitable[object]]], Route]:
+    """Declares the decorated function as a route. Who may call it must be said."""
+
+    def declare(handle: Callable[[Call[Q, B]], Awaitable[object]]) -> Route:
+        return Route(
+            method=method,
+            path=path,
+            access=access,
+            handle=handle,
+            query=query,
+            body=None if body is NoneType else body,
+            status=status,
+            answer=answer,
+            media_type=media_type,
+            headers=headers or {},
+            refusals=refusals,
+        )
+
+    return declare
+
+
+def to_handler(declared: Route, parts: Parts) -> HTTPRouteHandler:
+    """The route as Litestar takes it."""
+    decoder = None if declared.body is None else msgspec.json.Decoder(declared.body)
+    handle, query_kind, status = declared.handle, declared.query, declared.status
+
+    async def run(request: Request[Any, Any, Any]) -> ASGIApp:
+        scope = request.scope
+        try:
+            query = parse_query(scope["query_string"], query_kind)
+            body = None
+            if decoder is not None:
+                body = decode(await read_body(scope, request.receive), decoder)
+            result = await handle(Call(parts, scope, query, body))
+        except ClientGone:
+            return _nobody
+        except Exception as error:
+            return refuse(error, scope)
+        if isinstance(result, (Answer, EventStream)):
+            return result
+        return json_answer(result, status)
+
+    return HTTPRouteHandler(
+        PREFIX + declared.path.replace("{id}", "{id:str}"),
+        http_method=declared.method,
+        name=declared.name,
+    )(run)
+
+
+async def _nobody(scope: Scope, receive: Any, send: Any) -> None:
+    """Nobody is there to be answered."""

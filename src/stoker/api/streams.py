@@ -1,0 +1,109 @@
+"""Server-sent events: each stream is read at the pace of its client, and all end at once.
+
+Nothing is queued: a frame is made when the client has taken the one before. A client that takes
+nothing is dropped. `Streams.close` ends every stream at shutdown, so that none holds it up; the
+client comes back with the id of the last frame it had.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import suppress
+
+from litestar.types import Receive, Scope, Send
+
+from stoker.domain.errors import AppError
+
+from .answer import EVENT_STREAM
+from .errors import Refused, log_unforeseen
+
+log = logging.getLogger("stoker.api")
+
+KEEP_ALIVE = b": still here\n\n"
+KEEP_ALIVE_S = 15.0
+STALLED_S = 60.0
+"""A client that takes nothing for this long is dropped."""
+MOST_STREAMS = 512
+
+Frames = AsyncGenerator[bytes, None]
+
+
+def frame(data: bytes, *, event: str = "", id: int | None = None) -> bytes:
+    """One event. `data` is JSON, so it has no line ends."""
+    head = f"event: {event}\n" if event else ""
+    if id is not None:
+        head += f"id: {id}\n"
+    return b"%bdata: %b\n\n" % (head.encode(), data)
+
+
+class Streams:
+    """Every open stream."""
+
+    def __init__(self, most: int = MOST_STREAMS) -> None:
+        self._most = most
+        self._closing = asyncio.Event()
+        self.open = 0
+
+    def answer(self, frames: Frames) -> EventStream:
+        """A stream of these frames. Refused when there are too many already."""
+        if self.open >= self._most:
+            raise Refused("too_many_streams", most=self._most)
+        return EventStream(self, frames)
+
+    def close(self) -> None:
+        """End all streams, and every one that is opened from now on. May be called again."""
+        self._closing.set()
+
+    async def closed(self) -> None:
+        await self._closing.wait()
+
+
+class EventStream:
+    """One stream, as an ASGI application."""
+
+    def __init__(self, streams: Streams, frames: Frames) -> None:
+        self._streams, self._frames = streams, frames
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._streams.open += 1
+        tasks: list[asyncio.Task[None]] = []
+        try:
+            await send(
+                {"type": "http.response.start", "status": 200, "headers": list(EVENT_STREAM)}
+            )
+            tasks = [
+                asyncio.create_task(self._pump(scope, send)),
+                asyncio.create_task(_gone(receive)),
+                asyncio.create_task(self._streams.closed()),
+            ]
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._streams.open -= 1
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self._frames.aclose()
+        with suppress(TimeoutError):  # a stalled client does not hold up the end
+            async with asyncio.timeout(1):
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _pump(self, scope: Scope, send: Send) -> None:
+        try:
+            async for data in self._frames:
+                async with asyncio.timeout(STALLED_S):
+                    await send({"type": "http.response.body", "body": data, "more_body": True})
+                await asyncio.sleep(0)  # a fast log must not starve other requests
+        except TimeoutError:
+            log.info("event=stream_stalled path=%r", scope["path"])
+        except AppError as error:
+            # The status line is long gone. The client comes back and is refused properly.
+            log.info("event=stream_ended path=%r code=%s", scope["path"], error.code)
+        except Exception as error:
+            log_unforeseen(error, scope)
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,157 @@
+"""Tasks: hand over, list, look at, cancel, hold, release. Writes only through flow."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Literal, cast
+
+from msgspec import Meta
+
+from stoker import text
+from stoker.domain.errors import UnknownTask
+from stoker.domain.lifecycle import LIVE, WAITING, State
+from stoker.domain.outcome import Outcome
+from stoker.flow import overview, queue, stop
+from stoker.flow import submit as submitting
+from stoker.store.paging import Query as Wanted
+from stoker.store.paging import Sort
+from stoker.wire import (
+    Batch,
+    BatchCreated,
+    Created,
+    Submission,
+    TaskDetail,
+    TaskPage,
+    TaskView,
+    WaitReason,
+)
+
+from .query import NoQuery, Query
+from .route import Call, route
+from .views import attempt_view, event_views, shown_in, task_view
+
+MOST_ROWS = 500
+
+StateWord = Literal[
+    "HELD", "QUEUED", "STARTING", "RUNNING", "STOPPING", "FINISHED",
+    "waiting", "live", "unfinished", "finished",
+]  # fmt: skip
+GROUPS: dict[str, frozenset[State]] = {
+    "waiting": WAITING,
+    "live": LIVE,
+    "unfinished": WAITING | LIVE,
+    "finished": frozenset({State.FINISHED}),
+}
+Order = Literal[
+    "id", "-id", "submitted", "-submitted", "finished", "-finished", "position", "-position"
+]
+
+
+class TasksQuery(Query, frozen=True, kw_only=True):
+    state: Annotated[
+        tuple[StateWord, ...],
+        Meta(description="Any of these states or groups of states", max_length=10),
+    ] = ()
+    owner: (
+        Annotated[str, Meta(description="Only this person's", min_length=1, max_length=200)] | None
+    ) = None
+    outcome: Annotated[Outcome, Meta(description="Only those that ended so")] | None = None
+    name: (
+        Annotated[str, Meta(description="Part of the name", min_length=1, max_length=200)] | None
+    ) = None
+    sort: Annotated[Order, Meta(description="By what; `-` for descending")] = "-id"
+    cursor: (
+        Annotated[str, Meta(description="`next` of the page before", min_length=1, max_length=500)]
+        | None
+    ) = None
+    limit: Annotated[int, Meta(description="Rows at most", ge=1, le=MOST_ROWS)] = 50
+
+
+@route("POST", "/tasks", access="token", body=Submission, status=201, answer=Created)
+async def submit(call: Call[NoQuery, Submission]) -> Created:
+    """Hand over one task. It is recorded when this is answered."""
+    flow = call.parts.flow
+    task = (await submitting.submit(flow, flow.owner, [call.body], batch=False))[0]
+    return Created(id=str(task.key), state=task.state)
+
+
+@route("POST", "/tasks/batch", access="token", body=Batch, status=201, answer=BatchCreated)
+async def submit_batch(call: Call[NoQuery, Batch]) -> BatchCreated:
+    """Hand over many tasks: all are recorded, or none."""
+    flow = call.parts.flow
+    tasks = await submitting.submit(flow, flow.owner, call.body.tasks, batch=True)
+    return BatchCreated(ids=tuple(str(task.key) for task in tasks))
+
+
+@route("GET", "/tasks", access="token", query=TasksQuery, answer=TaskPage)
+async def list_tasks(call: Call[TasksQuery, None]) -> TaskPage:
+    """Tasks, newest first unless asked otherwise, page by page."""
+    wanted, readers, show = _wanted(call.query), call.parts.readers, shown_in(call.language)
+    if wanted.name or wanted.owner or wanted.outcome:  # no index: may look at every task there is
+        tasks, following = await asyncio.to_thread(readers.page, wanted, show)
+    else:
+        tasks, following = readers.page(wanted, show)
+    return TaskPage(tasks=tuple(tasks), next=following)
+
+
+@route("GET", "/tasks/{id}", access="token", answer=TaskDetail)
+async def show_task(call: Call[NoQuery, None]) -> TaskDetail:
+    """All about one task: why it waits, its attempts, what happened to it."""
+    key, flow = call.key, call.parts.flow
+    task = await flow.store.task(key)
+    found = call.parts.readers.detail(key, shown_in(call.language))
+    if task is None or found is None:
+        raise UnknownTask(id=str(key))
+    view, attempts, events = found
+    waits = tuple(
+        WaitReason(code=why.code, message=text.message(why.code, why.values, call.language))
+        for why in overview.waits(flow, task)
+    )
+    return TaskDetail(
+        task=view,
+        waits=waits,
+        attempts=tuple(attempt_view(attempt) for attempt in attempts),
+        events=event_views(events),
+        unconfirmed=overview.unconfirmed(flow, task),
+    )
+
+
+@route("POST", "/tasks/{id}/cancel", access="token", answer=TaskView, refusals=(409,))
+async def cancel_task(call: Call[NoQuery, None]) -> TaskView:
+    """End a task, wherever it is. The wish is recorded when this is answered."""
+    flow = call.parts.flow
+    return task_view(await stop.cancel(flow, call.key, flow.owner), call.language)
+
+
+@route("POST", "/tasks/{id}/hold", access="token", answer=TaskView, refusals=(409,))
+async def hold_task(call: Call[NoQuery, None]) -> TaskView:
+    """Keep a waiting task from starting until it is released."""
+    flow = call.parts.flow
+    return task_view(await queue.hold(flow, call.key, flow.owner), call.language)
+
+
+@route("POST", "/tasks/{id}/release", access="token", answer=TaskView, refusals=(409,))
+async def release_task(call: Call[NoQuery, None]) -> TaskView:
+    """Let a held task start when its turn comes."""
+    flow = call.parts.flow
+    return task_view(await queue.release(flow, call.key, flow.owner), call.language)
+
+
+ROUTES = (submit, submit_batch, list_tasks, show_task, cancel_task, hold_task, release_task)
+
+
+def _wanted(query: TasksQuery) -> Wanted:
+    states: set[State] = set()
+    for word in query.state:
+        states |= GROUPS.get(word) or {State(word)}
+    descending = query.sort.startswith("-")
+    return Wanted(
+        states=frozenset(states),
+        owner=query.owner or "",
+        name=query.name or "",
+        outcome=query.outcome or "",
+        sort=cast("Sort", query.sort.removeprefix("-")),
+        descending=descending,
+        cursor=query.cursor or "",
+        limit=query.limit,
+    )

@@ -1,0 +1,233 @@
+"""Puts the parts together and runs the server. The only place that knows every part.
+
+One asyncio process: API → flow → scheduler; store; engines. Ending it, kindly or not, leaves the
+runner and the supervisors at work; the next start knows their tasks again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import json
+import logging
+import os
+import pwd
+import secrets
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from typing_extensions import override
+
+from stoker import __version__
+from stoker.api.app import create_app
+from stoker.api.serve import Server, listen
+from stoker.config import Settings, network_file_system, split_address
+from stoker.domain.errors import AppError, StoreError
+from stoker.engines.fleet.engine import FleetEngine
+from stoker.engines.fleet.local import LocalRunner
+from stoker.flow import loop
+from stoker.flow.context import Flow
+from stoker.flow.recover import recover
+from stoker.runner import build, killpoint
+from stoker.store.logs import LogFolder
+from stoker.store.recorder import SqlStore, open_store
+
+log = logging.getLogger("stoker")
+
+SWITCH_S = 0.0005
+"""How long a busy thread may keep the interpreter: beside a busy loop a commit otherwise waits."""
+FIRST_NODE_S = 3.0
+
+
+class SystemClock:
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+
+def serve(settings: Settings, *, announce: Callable[[str, Flow], None]) -> int:
+    """Run until SIGINT or SIGTERM. Raises AppError for a start that is refused."""
+    _prepare_home(settings.home)
+    _set_up_logging(settings.log_level)
+    sys.setswitchinterval(SWITCH_S)
+    killpoint.arm(os.environ.get("STOKER_KILL_POINTS", ""))
+    listener = _listen(settings.listen)
+    try:
+        store = open_store(settings.home / "stoker.db")
+    except BaseException:
+        listener.close()
+        raise
+    try:
+        return asyncio.run(_serve(settings, store, listener, announce))
+    finally:
+        store.close()
+
+
+async def _serve(
+    settings: Settings,
+    store: SqlStore,
+    listener: socket.socket,
+    announce: Callable[[str, Flow], None],
+) -> int:
+    home = settings.home
+    engine = FleetEngine({settings.node_name: _local_runner(settings)})
+    flow = Flow(
+        store=store,
+        engine=engine,
+        logs=LogFolder(home / "logs"),
+        clock=SystemClock(),
+        new_attempt=lambda: secrets.token_hex(16),
+        owner=pwd.getpwuid(os.getuid()).pw_name,
+    )
+    await recover(flow)
+    await engine.start(flow.epoch)
+    turning = asyncio.create_task(loop.run(flow), name="loop")
+    await _first_node(flow, turning)
+    url = _url(listener)
+    readers = store.readers
+    flow.news.publish(readers.last_seq())
+    app = create_app(
+        flow=flow,
+        readers=readers,
+        token=_token(home),
+        version=__version__,
+        home=str(home),
+        listen_host=split_address(settings.listen)[0],
+    )
+    server = SignalledServer(app)
+    turning.add_done_callback(lambda _: server.ask_to_exit())
+    gc.collect()
+    gc.freeze()
+    _write_server_file(home, url)
+    announce(url, flow)
+    try:
+        await server.serve(sockets=[listener])
+    finally:
+        (home / "server.json").unlink(missing_ok=True)
+        await _close(flow, engine, turning)
+    return 1 if flow.outdated else 0
+
+
+async def _close(flow: Flow, engine: FleetEngine, turning: asyncio.Task[None]) -> None:
+    turning.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await turning
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(flow.drain(), 2)
+    await engine.close()
+
+
+class SignalledServer(Server):
+    """Ends at SIGINT and SIGTERM without raising them again."""
+
+    @override
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        current = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            current.add_signal_handler(number, self.ask_to_exit)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                current.remove_signal_handler(number)
+
+
+async def _first_node(flow: Flow, turning: asyncio.Task[None]) -> None:
+    """Give this machine a moment to introduce itself, so that the first submit can be judged."""
+    deadline = asyncio.get_running_loop().time() + FIRST_NODE_S
+    while not flow.view.rooms and not turning.done():
+        if asyncio.get_running_loop().time() > deadline:
+            log.warning("event=no_node_yet hint=see %s", "runner.log in the state folder")
+            return
+        await asyncio.sleep(0.01)
+
+
+def _local_runner(settings: Settings) -> LocalRunner:
+    folder = settings.home / "runner"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return LocalRunner(
+        spool=settings.home / "spool",
+        program=build.build(folder),
+        build=build.build_id(),
+        node=settings.node_name,
+        simulate_gpus=settings.simulate_gpus,
+        environ=os.environ,
+    )
+
+
+def _prepare_home(home: Path) -> None:
+    """A folder of our own on a local disk."""
+    kind = network_file_system(home)
+    if kind:
+        raise StoreError("network_disk", home=str(home), kind=kind)
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = home.stat()
+    except OSError as error:
+        raise AppError("home_unusable", path=str(home), why=error.strerror) from error
+    if status.st_uid != os.getuid():
+        raise AppError("home_not_yours", path=str(home))
+    if status.st_mode & 0o077:
+        home.chmod(0o700)
+
+
+def _token(home: Path) -> str:
+    """The one person's token: made at the first start, readable by nobody else."""
+    path = home / "token"
+    with contextlib.suppress(FileExistsError):
+        beside = home / f".token-{os.getpid()}"
+        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            file.write(f"stk_{secrets.token_urlsafe(32)}\n")
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(beside, path)
+        finally:
+            beside.unlink()
+    if path.stat().st_mode & 0o077:
+        raise AppError("token_not_private", path=str(path))
+    return path.read_text().strip()
+
+
+def _listen(address: str) -> socket.socket:
+    try:
+        return listen(*split_address(address))
+    except OSError as error:
+        raise AppError(
+            "cannot_listen", field="listen", address=address, why=error.strerror
+        ) from error
+
+
+def _url(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    if host in ("0.0.0.0", "::"):  # noqa: S104 - how this machine reaches itself
+        host = "127.0.0.1" if host == "0.0.0.0" else "::1"  # noqa: S104
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _write_server_file(home: Path, url: str) -> None:
+    facts = {
+        "url": url,
+        "pid": os.getpid(),
+        "started_at": datetime.now(UTC).isoformat(),
+        "version": __version__,
+    }
+    beside = home / ".server.json"
+    with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        json.dump(facts, file)
+    beside.rename(home / "server.json")
+
+
+def _set_up_logging(level: str) -> None:
+    logging.basicConfig(
+        level=level.upper(),
+        format="%(asctime)s %(levelname)s %(name)s %(message)s",
+        stream=sys.stderr,
+    )
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    logging.getLogger("alembic").setLevel(logging.WARNING)

@@ -1,0 +1,105 @@
+"""What every command is built from: click without its noise, and help in two languages.
+
+`help=` of a command or option is a key of the catalogue, resolved when somebody reads it. Click
+does the parsing; usage, help and refusals are ours (refuse.py), so that they align with wide
+characters and speak Chinese.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+from typing_extensions import override
+
+from stoker.text import about_field
+
+from .say import language, refuse, words
+from .screen import table, terminal_width
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+CONTEXT = {"help_option_names": ["-h", "--help"], "allow_extra_args": True}
+"""Of every command. What was typed too much is refused by `Command.invoke`, in our words."""
+
+
+class Command(click.Command):
+    """A command whose help is `help.KEY.usage` and `help.KEY.more`; KEY is its name."""
+
+    key = ""
+
+    @override
+    def invoke(self, ctx: click.Context) -> Any:
+        if ctx.args and not isinstance(self, click.Group):
+            refuse("usage.extra", words=" ".join(ctx.args))
+        return super().invoke(ctx)
+
+    @override
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        name = self.key or self.name
+        lines = [words(f"help.{name}.usage"), "", words(f"help.{name}.more"), ""]
+        formatter.write("\n".join([*lines, words("help.options"), *_options(self, ctx)]) + "\n")
+
+    @override
+    def get_help_option(self, ctx: click.Context) -> click.Option | None:
+        option = super().get_help_option(ctx)
+        if option is not None:
+            option.help = "opt.help"
+        return option
+
+
+class Group(click.Group):
+    """Commands below a command; an unknown one is refused with the nearest name."""
+
+    @override
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        known = self.list_commands(ctx)
+        if args[0] not in known:
+            from difflib import get_close_matches
+
+            near = next(iter(get_close_matches(args[0], known, 1)), "")
+            refuse("usage.no_command_near" if near else "usage.no_command", name=args[0], near=near)
+        return super().resolve_command(ctx, args)
+
+
+def command(name: str, **how: Any) -> Callable[[Callable[..., Any]], Command]:
+    """Declares the function as the command `name`."""
+    how.setdefault("cls", Command)
+    return click.command(name, context_settings=CONTEXT, **how)
+
+
+def option(*names: str, help: str = "", **how: Any) -> Callable[[F], F]:
+    """An option; its help is `opt.<its first long name>` unless said."""
+    long = next(name for name in names if name.startswith("--"))
+    return click.option(*names, help=help or f"opt.{long[2:].partition('/')[0]}", **how)
+
+
+def json_option(function: F) -> F:
+    """`--json`, which every command has."""
+    return option("--json", "as_json", is_flag=True)(function)
+
+
+def _options(command: click.Command, ctx: click.Context) -> list[str]:
+    rows = []
+    for parameter in command.get_params(ctx):
+        if isinstance(parameter, click.Option) and not parameter.hidden:
+            names = ", ".join([*parameter.opts, *parameter.secondary_opts])
+            value = "" if parameter.is_flag else f" {parameter.make_metavar(ctx)}"
+            rows.append([names + value, _about(parameter)])
+    # a long help text is worth more than one line of it
+    columns = terminal_width()
+    return table(rows, indent="  ", columns=None if columns is None else max(columns, 160))
+
+
+def _about(option: click.Option) -> str:
+    key = option.help or ""
+    if key.startswith("field."):
+        from stoker.domain.task import fields
+
+        field = next(field for field in fields() if f"field.{field.name}" == key)
+        return about_field(key, field.meta.description or "", language())
+    return words(key)

@@ -1,0 +1,99 @@
+"""`stoker nodes`: machines and their cards, who holds them, and what is not as one might think."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import msgspec
+
+from stoker.client import Client
+from stoker.text.amounts import memory
+from stoker.wire import CardView, NodeView
+
+from .command import command as declare
+from .command import json_option
+from .say import tell, words
+from .screen import clean, colour, table, terminal_width
+from .shown import ago
+
+LIMITS = ("cpus", "memory")
+
+
+@declare("nodes")
+@json_option
+def command(as_json: bool) -> None:
+    with Client() as client:
+        nodes = client.nodes()
+    if as_json:
+        sys.stdout.buffer.write(msgspec.json.encode(nodes) + b"\n")
+        return
+    if not nodes:
+        tell("nodes.none")
+    for node in nodes:
+        for line in describe(node):
+            print(line)
+
+
+def describe(node: NodeView) -> Iterator[str]:
+    """One node, its cards, and what is to be known about it."""
+    yield _headline(node)
+    yield (
+        "  "
+        + words(
+            "nodes.room",
+            cpus=node.cpus,
+            cpus_held=node.cpus_held,
+            memory=memory(node.memory_mib),
+            memory_held=memory(node.memory_held_mib),
+        )
+        + _sampled(node)
+    )
+    if node.cards:
+        names = ("gpu", "model", "task", "memory", "use", "heat", "foreign")
+        rows = [[words(f"nodes.{name}") for name in names], *map(_card, node.cards)]
+        tints = [["dim"] * len(names)]
+        yield from table(rows, colours=tints, indent="  ", columns=terminal_width())
+    if any(card.gpu.simulated for card in node.cards):
+        yield "  " + words("nodes.simulated")
+    if node.gpu_error:
+        yield "  " + words("nodes.gpu_error", why=node.gpu_error)
+    missing = [words(f"nodes.limit_{name}") for name in LIMITS if name not in node.limits]
+    if missing:
+        yield "  " + words("nodes.not_enforced", what=words("list_and").join(missing))
+
+
+def _headline(node: NodeView) -> str:
+    since = ago(node.since) if node.since else "?"
+    name = colour(clean(node.name), "bold")
+    if node.up:
+        up = colour(words("nodes.up", since=since), "green")
+        return f"{name}  {up}  {clean(node.why)}".rstrip()
+    return f"{name}  {colour(words('nodes.down', since=since, why=node.why), 'red')}"
+
+
+def _sampled(node: NodeView) -> str:
+    if node.memory_available_mib is None or node.disk_free_mib is None or node.load1 is None:
+        return ""
+    return words(
+        "nodes.sampled",
+        available=memory(node.memory_available_mib),
+        load=f"{node.load1:.1f}",
+        disk=memory(node.disk_free_mib),
+    )
+
+
+def _card(card: CardView) -> list[str]:
+    used = "?" if card.memory_used_mib is None else memory(card.memory_used_mib)
+    model = clean(card.gpu.model)
+    if card.gpu.simulated and "simulated" not in model.lower():
+        model += f" {words('nodes.mark_simulated')}"
+    return [
+        str(card.gpu.index),
+        model,
+        card.task or "-",
+        f"{used} / {memory(card.gpu.memory_mib)}",
+        "-" if card.utilisation is None else f"{card.utilisation} %",
+        "-" if card.temperature_c is None else f"{card.temperature_c} °C",
+        clean(", ".join(card.foreign)) or "-",
+    ]

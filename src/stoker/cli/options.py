@@ -1,0 +1,183 @@
+"""The options of `submit`, from the one declaration: every field of a task is an option here.
+
+`gpu_memory_mib` is `--gpu-memory 10G`, `time_limit_s` is `--time-limit 2h30m`; the unit is in the
+value, not in the name. Values are only parsed here; what is allowed is said by the server, in one
+place. `command` has no option of its own making: `-c`, exact arguments or a script (submit.py).
+"""
+
+from __future__ import annotations
+
+import re
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NoReturn
+
+import click
+from typing_extensions import override
+
+from stoker.domain.task import NOT_YET, Field, TaskSpec, fields
+
+from .say import words
+
+SCALES: dict[str, dict[str, int]] = {
+    "s": {"": 1, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800},
+    "MiB": {
+        "": 1, "m": 1, "mb": 1, "mib": 1, "g": 1024, "gb": 1024, "gib": 1024,
+        "t": 1024**2, "tb": 1024**2, "tib": 1024**2,
+    },
+}  # fmt: skip
+"""Units that may be typed. A bare number is in the field's own unit."""
+EXAMPLES = {"s": "90s, 15m, 2h30m, 3d, 24:00:00", "MiB": "512M, 8G, 1T"}
+
+_WHOLE = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
+_AMOUNT = re.compile(r"(?:[0-9]{1,15}[A-Za-z]+)+|[0-9]{1,15}", re.ASCII)
+_PART = re.compile(r"([0-9]+)([A-Za-z]*)", re.ASCII)
+_CLOCK = re.compile(r"([0-9]{1,9}):([0-5][0-9]):([0-5][0-9])", re.ASCII)
+
+
+def spec_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds an option for every field but `command`. Not given = None (or an empty tuple)."""
+    for field in reversed(list(fields())):
+        if field.name != "command":
+            function = _option(field)(function)
+    return function
+
+
+def flag_of(name: str) -> str:
+    """The option of a field."""
+    return "--" + name.removesuffix("_s").removesuffix("_mib").replace("_", "-")
+
+
+def typed_values(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What was typed, by field, as the declaration wants it."""
+    values: dict[str, Any] = {}
+    for field in fields():
+        value = given.get(field.name)
+        if value is None or value == ():
+            continue
+        origin = typing.get_origin(field.kind)
+        if origin is dict:
+            value = dict(value)
+        elif origin is tuple and field.name != "command" and isinstance(value[0], tuple):
+            value = tuple(item for group in value for item in group)
+        values[field.name] = value
+    return values
+
+
+def as_typed(spec: TaskSpec) -> list[list[str]]:
+    """The options that would make this spec, `command` apart: one list per option."""
+    options: list[list[str]] = []
+    for field in fields():
+        value = getattr(spec, field.name)
+        if field.name != "command" and value != field.default:
+            options.extend(_words_of(field, value))
+    return options
+
+
+def _option(field: Field) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    flag = flag_of(field.name)
+    how: dict[str, Any] = {"type": click.STRING}
+    origin = typing.get_origin(field.kind)
+    if field.kind is bool:
+        flag, how = f"{flag}/--no-{flag[2:]}", {}
+    elif field.unit:
+        how = {"type": Quantity(field.unit)}
+    elif field.kind is int:
+        how = {"type": Whole()}
+    elif origin is tuple:
+        numbers = typing.get_args(field.kind)[0] is int
+        how = {"multiple": True, "type": Numbers() if numbers else click.STRING}
+    elif origin is dict:
+        lists = typing.get_origin(typing.get_args(field.kind)[1]) is tuple
+        how = {"multiple": True, "type": Pair(lists)}
+    elif origin is typing.Literal:
+        how = {"type": click.STRING, "metavar": "|".join(typing.get_args(field.kind))}
+    names = [name for name in (field.short, flag) if name]
+    return click.option(
+        *names,
+        field.name,
+        default=None,
+        help=f"field.{field.name}",
+        hidden=field.name in NOT_YET,
+        **how,
+    )
+
+
+class _Kind(click.ParamType[Any]):
+    """A kind of value that says in our words what it wants."""
+
+    def refuse(self, key: str, param: click.Parameter | None, **values: object) -> NoReturn:
+        raise click.BadParameter(words(key, **values), param=param)
+
+
+class Whole(_Kind):
+    name = "N"
+
+    @override
+    def convert(self, value: Any, param: click.Parameter | None, ctx: Any) -> int:
+        if isinstance(value, str) and not _WHOLE.fullmatch(value):
+            self.refuse("usage.not_whole", param, value=value)
+        return int(value)
+
+
+class Numbers(_Kind):
+    """`0,2,3`: several numbers in one value."""
+
+    name = "N[,N...]"
+
+    @override
+    def convert(self, value: Any, param: click.Parameter | None, ctx: Any) -> tuple[int, ...]:
+        parts = value.split(",") if isinstance(value, str) else value
+        if not all(_WHOLE.fullmatch(str(part)) for part in parts):
+            self.refuse("usage.not_numbers", param, value=value)
+        return tuple(int(part) for part in parts)
+
+
+class Quantity(_Kind):
+    """`2h30m`, `8G`, or a bare number in the field's own unit."""
+
+    def __init__(self, unit: str) -> None:
+        self.unit, self.name = unit, {"s": "TIME", "MiB": "SIZE"}[unit]
+
+    @override
+    def convert(self, value: Any, param: click.Parameter | None, ctx: Any) -> int:
+        if not isinstance(value, str):
+            return int(value)
+        if self.unit == "s" and (clock := _CLOCK.fullmatch(value)):
+            return int(clock[1]) * 3600 + int(clock[2]) * 60 + int(clock[3])
+        parts, scale = _PART.findall(value), SCALES[self.unit]
+        if not _AMOUNT.fullmatch(value) or any(unit.lower() not in scale for _, unit in parts):
+            self.refuse("usage.not_quantity", param, value=value, examples=EXAMPLES[self.unit])
+        return sum(int(number) * scale[unit.lower()] for number, unit in parts)
+
+
+class Pair(_Kind):
+    """`KEY=VALUE`; with `lists` the value is `A,B,C`."""
+
+    def __init__(self, lists: bool) -> None:
+        self.lists, self.name = lists, "KEY=A,B,..." if lists else "KEY=VALUE"
+
+    @override
+    def convert(self, value: Any, param: click.Parameter | None, ctx: Any) -> tuple[str, Any]:
+        if not isinstance(value, str):
+            return tuple(value)  # click converts a default again
+        key, equals, rest = value.partition("=")
+        if not key or not equals:
+            self.refuse("usage.not_pair", param, value=value, form=self.name)
+        return key, tuple(rest.split(",")) if self.lists else rest
+
+
+def _words_of(field: Field, value: Any) -> Iterator[list[str]]:
+    flag = flag_of(field.name)
+    if field.kind is bool:
+        yield [flag if value else f"--no-{flag[2:]}"]
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield [flag, f"{key}={','.join(item) if isinstance(item, tuple) else item}"]
+    elif isinstance(value, tuple):
+        if typing.get_args(field.kind)[0] is int:
+            yield [flag, ",".join(map(str, value))]
+        else:
+            yield from ([flag, item] for item in value)
+    else:
+        yield [flag, f"{value}{field.unit}" if field.unit else str(value)]

@@ -1,0 +1,136 @@
+"""`stoker show`: all about one task, in words."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterator
+
+import msgspec
+
+from stoker.client import Client
+from stoker.domain.outcome import End
+from stoker.text import reason
+from stoker.text.amounts import memory
+from stoker.wire import AttemptView, EventView, TaskDetail
+
+from .command import command as declare
+from .command import json_option
+from .options import as_typed
+from .say import language, words
+from .screen import clean, colour, table
+from .shown import ago, between, clock, command_text, spec_of, state, state_colour, title
+from .task_id import id_argument
+
+MOST_EVENTS = 12
+
+
+@declare("show")
+@id_argument
+@json_option
+def command(id: str, as_json: bool) -> None:
+    with Client() as client:
+        found = client.task(id)
+    if as_json:
+        sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")
+        return
+    for line in describe(found):
+        print(line)
+
+
+def describe(found: TaskDetail) -> Iterator[str]:
+    """Everything there is to say, line by line."""
+    task = found.task
+    yield colour(words("show.title", id=task.id, title=title(task)), "bold")
+    rows = [[words(f"show.{key}"), text] for key, text in _facts(found)]
+    tints = [["dim", state_colour(task) if n == 0 else ""] for n in range(len(rows))]
+    yield from table(rows, indent="  ", colours=tints)
+    if found.attempts:
+        yield words("show.attempts")
+        yield from table([_attempt(attempt) for attempt in found.attempts], indent="  ")
+    if found.events:
+        yield words("show.events")
+        last = found.events[-MOST_EVENTS:]
+        yield from table([[clock(event.at), _event(event)] for event in last], indent="  ")
+
+
+def _facts(found: TaskDetail) -> Iterator[tuple[str, str]]:
+    task = found.task
+    spec = spec_of(task)
+    yield "state", _state_line(found)
+    if task.message and task.outcome != "succeeded":
+        yield "why", clean(task.message)
+    for wait in found.waits:
+        yield "waits", clean(wait.message)
+    if found.unconfirmed:
+        yield "unconfirmed", words("show.unconfirmed_text", node=task.node or "?")
+    yield "owner", clean(task.owner)
+    yield "submitted", words("show.ago", clock=clock(task.submitted_at), ago=ago(task.submitted_at))
+    yield "command", clean(command_text(spec))
+    yield "workdir", clean(spec.workdir)
+    options = [_option(words_) for words_ in as_typed(spec) if words_[0] not in ("--workdir",)]
+    if options:
+        yield "options", clean(" ".join(options))
+    yield from _usage(found)
+
+
+def _state_line(found: TaskDetail) -> str:
+    task = found.task
+    where = clean(task.node or "")
+    if where and task.gpu_ids:
+        where += ", GPU " + ", ".join(map(str, task.gpu_ids))
+    if task.state == "FINISHED":
+        took = between(task.started_at, task.finished_at)
+        key = "show.finished_ran" if took else "show.finished"
+        return words(key, state=state(task), took=took, where=where)
+    if task.state in ("HELD", "QUEUED"):
+        return words("show.waiting", state=state(task), took=ago(task.submitted_at))
+    since = task.started_at or (found.attempts[-1].placed_at if found.attempts else None)
+    return words("show.live", state=state(task), took=between(since, None), where=where)
+
+
+def _option(typed: list[str]) -> str:
+    """As it could be typed; values of environment variables may be secrets."""
+    if typed[0] == "--env":
+        return f"--env {shlex.quote(typed[1].partition('=')[0])}=…"
+    return shlex.join(typed)
+
+
+def _usage(found: TaskDetail) -> Iterator[tuple[str, str]]:
+    end = found.attempts[-1].end if found.attempts else None
+    if end is None or end.cpu_s is None or end.max_rss_mib is None:
+        return
+    text = words("show.used_text", cpu=f"{end.cpu_s:.1f}", memory=memory(end.max_rss_mib))
+    yield "used", text
+
+
+def _attempt(attempt: AttemptView) -> list[str]:
+    cards = "GPU " + ",".join(map(str, attempt.gpu_ids)) if attempt.gpu_ids else "-"
+    took = between(attempt.started_at, attempt.ended_at)
+    return [
+        str(attempt.ordinal),
+        clean(attempt.node),
+        cards,
+        clock(attempt.placed_at),
+        took or "-",
+        _how(attempt.end, attempt),
+    ]
+
+
+def _how(end: End | None, attempt: AttemptView) -> str:
+    if end is None:
+        return words("show.never_ran" if attempt.ended_at else "show.not_over")
+    values = {"detail": end.detail, "exit_code": end.exit_code, "signal": end.signal}
+    return clean(reason(end.reason, values, language()))
+
+
+def _event(event: EventView) -> str:
+    values = event.values if isinstance(event.values, dict) else {}
+    by = str(values.get("by") or "")
+    allocation = values.get("allocation")
+    node = str(allocation.get("node", "?")) if isinstance(allocation, dict) else "?"
+    key = f"event.{event.event}.by" if by else f"event.{event.event}"
+    try:
+        return words(key, by=by, node=node)
+    except KeyError:
+        return clean(event.event)

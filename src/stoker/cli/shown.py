@@ -1,0 +1,75 @@
+"""How a task is shown: its title, its state, its times. Text from tasks is made harmless here."""
+
+from __future__ import annotations
+
+import shlex
+from datetime import UTC, datetime
+
+from stoker.domain.task import TaskSpec
+from stoker.text import state_word
+from stoker.text.amounts import duration
+from stoker.wire import TaskView
+
+from .say import language
+from .screen import clean
+
+STATE_COLOURS = {
+    "HELD": "dim", "QUEUED": "yellow", "STARTING": "cyan", "RUNNING": "cyan", "STOPPING": "yellow",
+    "succeeded": "green", "failed": "red", "timed_out": "red", "lost": "red", "cancelled": "dim",
+}  # fmt: skip
+MOST_TITLE = 200
+
+
+def title(task: TaskView) -> str:
+    """Its name, or else the beginning of its command."""
+    spec = spec_of(task)
+    return clean((spec.name or command_text(spec))[:MOST_TITLE])
+
+
+def command_text(spec: TaskSpec) -> str:
+    """The command as one could type it."""
+    return spec.command if isinstance(spec.command, str) else shlex.join(spec.command)
+
+
+def spec_of(task: TaskView) -> TaskSpec:
+    """As it was decoded: on this side of the wire a spec is never raw."""
+    assert isinstance(task.spec, TaskSpec)
+    return task.spec
+
+
+def state(task: TaskView) -> str:
+    return state_word(task.state, task.outcome, language())
+
+
+def state_colour(task: TaskView) -> str:
+    return STATE_COLOURS.get(task.outcome or task.state, "")
+
+
+def gpus(task: TaskView) -> str:
+    """The cards it has, or how many it asks for."""
+    if task.gpu_ids:
+        return ",".join(map(str, task.gpu_ids))
+    count = spec_of(task).gpus
+    return f"({count})" if count and task.node is None else "-"
+
+
+def since(task: TaskView) -> datetime:
+    """When it came to where it is."""
+    return task.finished_at or task.started_at or task.submitted_at
+
+
+def ago(moment: datetime) -> str:
+    """How long ago that was, as a length of time."""
+    return duration((datetime.now(UTC) - moment).total_seconds(), language())
+
+
+def between(begin: datetime | None, end: datetime | None) -> str:
+    """How long something took, or has taken so far."""
+    if begin is None:
+        return ""
+    return duration(((end or datetime.now(UTC)) - begin).total_seconds(), language())
+
+
+def clock(moment: datetime) -> str:
+    """A moment in the terminal's own time zone."""
+    return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S")

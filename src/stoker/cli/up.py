@@ -1,0 +1,188 @@
+"""`stoker up`: serves this machine, in the foreground or detached.
+
+Ending it (Ctrl-C, `down`, a crash) leaves running tasks alone. A second `up` on the same state
+folder says where the first one is and exits 0; any other refusal exits 2.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stoker.client import Client, Refused, ServerUnreachable
+from stoker.config import Loaded, load
+from stoker.domain.errors import StoreError
+from stoker.wire import NodeView
+
+from .alive import server_pid
+from .command import command as declare
+from .command import json_option, option
+from .options import Whole
+from .say import language, tell, warn, words
+
+if TYPE_CHECKING:
+    from stoker.flow.context import Flow
+
+READY_S = 60.0
+ALREADY_S = 10.0
+POLL_S = 0.05
+MOST_LOG_BYTES = 10 << 20
+LAST_LINES = 15
+
+
+@declare("up")
+@option("--listen", metavar="HOST:PORT")
+@option("--simulate-gpus", type=Whole())
+@option("--one-person", is_flag=True, default=None)
+@option("--detach", is_flag=True)
+@json_option
+def command(
+    listen: str | None,
+    simulate_gpus: int | None,
+    one_person: bool | None,
+    detach: bool,
+    as_json: bool,
+) -> int:
+    flags: dict[str, Any] = {
+        "listen": listen, "simulate_gpus": simulate_gpus, "one_person": one_person,
+    }  # fmt: skip
+    flags = {key: value for key, value in flags.items() if value is not None}
+    loaded = load(os.environ, flags)
+    home = loaded.settings.home
+    if _is_served(home, as_json):
+        return 0
+    if os.geteuid() == 0:
+        warn("up.root")
+    if loaded.sources["home"].startswith("default ("):
+        warn("up.home_moved", home=str(home))
+    return _detached(loaded, flags, as_json) if detach else _serve(loaded, as_json)
+
+
+def _serve(loaded: Loaded, as_json: bool) -> int:
+    from stoker import bootstrap
+    from stoker.flow import overview
+
+    gc.set_threshold(*_USUAL_COLLECTION)
+    home = loaded.settings.home
+
+    def announce(url: str, flow: Flow) -> None:
+        _welcome(url, home, overview.nodes(flow), as_json, "up.ends")
+
+    try:
+        code = bootstrap.serve(loaded.settings, announce=announce)
+    except StoreError as error:
+        # somebody else may have been a moment faster
+        if error.code == "already_served" and _is_served(home, as_json):
+            return 0
+        raise
+    if not as_json:
+        tell("up.ended")
+    return code
+
+
+_USUAL_COLLECTION = (700, 10, 10)
+"""Python's own thresholds; a short command runs with others."""
+
+
+def _detached(loaded: Loaded, flags: dict[str, Any], as_json: bool) -> int:
+    import subprocess
+
+    home = loaded.settings.home
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    log = home / "server.log"
+    if log.exists() and log.stat().st_size > MOST_LOG_BYTES:
+        log.replace(home / "server.log.1")
+    before = log.stat().st_size if log.exists() else 0
+    with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as out:
+        child = subprocess.Popen(  # noqa: S603 - ourselves, no shell
+            [sys.executable, "-m", "stoker", "up", *_as_typed(flags)],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+            cwd="/",
+            env=os.environ | {"STOKER_HOME": str(home)},
+        )
+    deadline = time.monotonic() + READY_S
+    while child.poll() is None and time.monotonic() < deadline:
+        found = _answering(home)
+        if found is not None:
+            _welcome(*found, as_json, "up.detached")
+            return 0
+        time.sleep(POLL_S)
+    if child.poll() is None:
+        warn("up.silent", seconds=int(READY_S), log=str(log))
+    else:
+        warn("up.died", log=str(log))
+        _print_last_lines(log, before)
+    return 2
+
+
+def _is_served(home: Path, as_json: bool) -> bool:
+    """Whether a server has this folder; it is introduced then. It may just be starting."""
+    deadline = time.monotonic() + ALREADY_S
+    while (pid := server_pid(home)) is not None:
+        found = _answering(home)
+        if found is not None:
+            _welcome(*found, as_json, "up.already")
+            return True
+        if time.monotonic() > deadline:
+            raise StoreError("already_served", pid=pid)
+        time.sleep(POLL_S)
+    return False
+
+
+def _answering(home: Path) -> tuple[str, Path, list[NodeView]] | None:
+    """Where the server of this folder answers, once it does."""
+    try:
+        with Client(home=home, timeout_s=5, language=language()) as client:
+            return client.url, home, client.nodes()
+    except (ServerUnreachable, Refused):
+        return None
+
+
+def _welcome(url: str, home: Path, nodes: Sequence[NodeView], as_json: bool, ending: str) -> None:
+    if as_json:
+        import json
+
+        print(json.dumps({"url": url, "home": str(home), "token_file": str(home / "token")}))
+        sys.stdout.flush()
+        return
+    tell("up.serves", url=url)
+    tell("up.home", home=str(home))
+    tell("up.token", path=str(home / "token"))
+    for node in nodes:
+        tell("up.node", node=node.name, gpus=_cards(node))
+    tell("up.try")
+    print(words(ending), flush=True)
+
+
+def _cards(node: NodeView) -> str:
+    if not node.cards:
+        return words("up.no_gpus")
+    simulated = sum(card.gpu.simulated for card in node.cards)
+    key = "up.gpus_simulated" if simulated else "up.gpus"
+    return words(key, count=len(node.cards))
+
+
+def _as_typed(flags: dict[str, Any]) -> list[str]:
+    typed = []
+    for key, value in flags.items():
+        flag = "--" + key.replace("_", "-")
+        typed += [flag] if value is True else [flag, str(value)]
+    return typed
+
+
+def _print_last_lines(log: Path, begin: int) -> None:
+    from .screen import clean
+
+    with open(log, "rb") as file:
+        file.seek(begin)
+        lines = file.read().decode("utf-8", "replace").splitlines()
+    for line in lines[-LAST_LINES:]:
+        print(f"  {clean(line)}", file=sys.stderr)

@@ -1,0 +1,108 @@
+"""Where the server is and what token it wants, with no configuration.
+
+What was given wins, then STOKER_URL and STOKER_TOKEN, then the state folder's `server.json` and
+`token`. A token that was read from a state folder is sent to that folder's server only, and only
+while the process that wrote the address lives: after a crash somebody else may listen there.
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from urllib.parse import urlencode, urlsplit
+
+import msgspec
+
+from .errors import ServerUnreachable
+
+API = "/api/v1"
+
+
+class Server(NamedTuple):
+    """Where, and with what token."""
+
+    url: str
+    token: str | None
+
+    def connect(self, timeout_s: float) -> http.client.HTTPConnection:
+        """A connection that is up. Raises ServerUnreachable; nothing was sent then."""
+        parts = urlsplit(self.url)
+        kind = (
+            http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        )
+        connection = kind(parts.hostname or "", parts.port, timeout=timeout_s)
+        try:
+            connection.connect()
+        except OSError as error:
+            raise ServerUnreachable("no_connection", self.url, str(error)) from error
+        return connection
+
+    def headers(self, language: str) -> dict[str, str]:
+        """Who asks, and in what language."""
+        headers = {"Accept-Language": language}
+        return headers | {"Authorization": f"Bearer {self.token}"} if self.token else headers
+
+    def target(self, path: str, query: Mapping[str, object]) -> str:
+        """What to ask for; values that were not given are left out."""
+        given = {name: value for name, value in query.items() if value not in (None, (), [])}
+        base = urlsplit(self.url).path.rstrip("/") + API + path
+        return f"{base}?{urlencode(given, doseq=True)}" if given else base
+
+
+def find_server(url: str | None, token: str | None, home: str | None) -> Server:
+    """The server to talk to. Raises ServerUnreachable when there is none to be found."""
+    if token is not None and not (token.isascii() and token.isprintable()):
+        raise ServerUnreachable("bad_token", url or "")
+    found = None if url and token else _from_home(home)
+    if url is None:
+        if not isinstance(found, Server):
+            raise ServerUnreachable(*(found or ("no_server", "")))
+        return found._replace(token=token or found.token)
+    url = url.rstrip("/")
+    if not _is_usable(url):
+        raise ServerUnreachable("bad_url", url)
+    if token is None and isinstance(found, Server) and found.url.rstrip("/") == url:
+        token = found.token
+    return Server(url, token)
+
+
+def _is_usable(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
+def _from_home(home: str | None) -> Server | tuple[str, str]:
+    """The server of a state folder, or why there is none and where it was looked for."""
+    if home is None:
+        from stoker.config import find_home  # noqa: PLC0415 - not needed when a server is named
+
+        home = str(find_home(os.environ))
+    try:
+        with open(os.path.join(home, "server.json"), "rb") as file:
+            owner = os.fstat(file.fileno()).st_uid
+            found = msgspec.json.decode(file.read(), type=dict[str, Any])
+        url, pid = str(found["url"]), int(found["pid"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return "no_server", home
+    if not _is_alive(pid, owner):
+        return "gone", home
+    try:
+        with open(os.path.join(home, "token"), encoding="ascii") as file:
+            return Server(url, file.read().strip() or None)
+    except (OSError, UnicodeDecodeError):
+        return Server(url, None)
+
+
+def _is_alive(pid: int, owner: int) -> bool:
+    """Whether a process of that account has this pid. Without /proc nobody can say: yes."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            is_zombie = file.read().rpartition(b")")[2].split()[0] == b"Z"
+            return not is_zombie and os.fstat(file.fileno()).st_uid == owner
+    except OSError:
+        return not os.path.isdir("/proc/self")

@@ -1,0 +1,180 @@
+"""Settings: read once from file, then environment, then flags; the last one wins.
+
+Unknown keys are errors, every field has a default and one line of documentation, and
+`stoker config show` prints each value with where it came from. Parts receive plain values, never
+this object. Nothing is read at import time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import socket
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+NETWORK_FILE_SYSTEMS = frozenset(
+    {
+        "nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "fuse.sshfs", "fuse.ceph",
+        "fuse.glusterfs", "fuse.rclone", "lustre", "gpfs", "beegfs", "pvfs2", "orangefs", "ncpfs",
+    }
+)  # fmt: skip
+DEFAULT_LISTEN = "127.0.0.1:7433"
+
+
+def about(text: str) -> dict[str, str]:
+    return {"about": text}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the server is started with."""
+
+    home: Path = field(
+        metadata=about("State folder, on a local disk: database, logs, token, spool")
+    )
+    listen: str = field(
+        default=DEFAULT_LISTEN,
+        metadata=about("HOST:PORT to serve on; [::1]:7433 for IPv6, port 0 for any free one"),
+    )
+    node_name: str = field(
+        default="", metadata=about("This machine's name in lists; empty = its host name")
+    )
+    simulate_gpus: int = field(
+        default=0, metadata=about("Pretend to have this many GPUs (for trying Stoker out)")
+    )
+    one_person: bool = field(
+        default=True, metadata=about("Serve the one account that started it, no log-in")
+    )
+    log_level: str = field(default="info", metadata=about("debug, info, warning or error"))
+
+
+@dataclass(frozen=True)
+class Loaded:
+    settings: Settings
+    sources: dict[str, str]
+    """Where each value came from: default, file, environment, flag."""
+
+
+class BadSetting(Exception):
+    """A setting that cannot be used: `key`, `problem` (a code for text/), `value`."""
+
+    def __init__(self, key: str, problem: str, value: object = "") -> None:
+        self.key, self.problem, self.value = key, problem, value
+        super().__init__(key, problem, value)
+
+
+def load(environ: Mapping[str, str], flags: Mapping[str, Any]) -> Loaded:
+    """The effective settings. `flags` holds only what was typed."""
+    home, home_source = _home(environ)
+    values: dict[str, Any] = {"home": home}
+    sources = {f.name: "default" for f in dataclasses.fields(Settings)} | {"home": home_source}
+    kinds = {f.name: _kind(f) for f in dataclasses.fields(Settings)}
+    for source, given in (
+        ("file", _file(home / "config.toml")),
+        ("environment", _environment(environ, kinds)),
+        ("flag", dict(flags)),
+    ):
+        for key, value in given.items():
+            if key not in kinds or key == "home":
+                raise BadSetting(key, "unknown_setting")
+            values[key] = _convert(key, value, kinds[key])
+            sources[key] = source
+    settings = Settings(**values)
+    if not settings.node_name:
+        settings = dataclasses.replace(
+            settings, node_name=socket.gethostname().split(".")[0] or "node"
+        )
+    _check(settings)
+    return Loaded(settings, sources)
+
+
+def find_home(environ: Mapping[str, str]) -> Path:
+    """The state folder that `up` and every other command agree on, with no configuration."""
+    return _home(environ)[0]
+
+
+def split_address(listen: str) -> tuple[str, int]:
+    """`127.0.0.1:7433`, `[::1]:7433`, `:7433` (every address) as host and port."""
+    host, colon, port = listen.rpartition(":")
+    host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise BadSetting("listen", "bad_address", listen)
+    if ":" in host and not listen.startswith("["):
+        raise BadSetting("listen", "bad_address", listen)
+    return host or "0.0.0.0", int(port)  # noqa: S104 - asked for by an empty host
+
+
+def network_file_system(path: Path) -> str:
+    """The type of network file system that `path` (or its nearest parent) is on, or ""."""
+    real = path
+    while not real.exists() and real != real.parent:
+        real = real.parent
+    target = os.path.realpath(real)
+    best, kind = "", ""
+    try:
+        lines = (
+            Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+        )
+    except OSError:
+        return ""
+    for line in lines:
+        left, _, right = line.partition(" - ")
+        mount = left.split(" ")[4].replace("\\040", " ")
+        inside = target == mount or target.startswith(mount.rstrip("/") + "/")
+        if inside and len(mount) >= len(best):
+            best, kind = mount, right.split(" ")[0]
+    return kind if kind in NETWORK_FILE_SYSTEMS else ""
+
+
+def _home(environ: Mapping[str, str]) -> tuple[Path, str]:
+    given = environ.get("STOKER_HOME", "")
+    if given:
+        return Path(os.path.abspath(os.path.expanduser(given))), "environment"
+    state = environ.get("XDG_STATE_HOME", "")
+    base = Path(state) if state.startswith("/") else Path(os.path.expanduser("~/.local/state"))
+    home = base / "stoker"
+    if network_file_system(home):
+        local = Path(f"/var/tmp/stoker-{os.getuid()}")  # noqa: S108 - made 0700 and checked by `up`
+        return local, "default (home is on a network file system)"
+    return home, "default"
+
+
+def _file(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadSetting(str(path), "bad_file", str(error)) from error
+
+
+def _environment(environ: Mapping[str, str], kinds: Mapping[str, type]) -> dict[str, str]:
+    names = {f"STOKER_{key.upper()}": key for key in kinds if key != "home"}
+    return {key: environ[name] for name, key in names.items() if environ.get(name)}
+
+
+def _kind(setting: dataclasses.Field[Any]) -> type:
+    kinds: dict[str, type] = {"Path": Path, "str": str, "int": int, "bool": bool}
+    return kinds[str(setting.type)]
+
+
+def _convert(key: str, value: object, kind: type) -> object:
+    if isinstance(value, kind) and not (kind is int and isinstance(value, bool)):
+        return value
+    if kind is int and isinstance(value, str) and value.isascii() and value.isdigit():
+        return int(value)
+    if kind is bool and str(value).lower() in ("1", "true", "yes", "0", "false", "no"):
+        return str(value).lower() in ("1", "true", "yes")
+    raise BadSetting(key, "bad_value", value)
+
+
+def _check(settings: Settings) -> None:
+    split_address(settings.listen)
+    if not 0 <= settings.simulate_gpus <= 1024:
+        raise BadSetting("simulate_gpus", "bad_value", settings.simulate_gpus)
+    if settings.log_level not in ("debug", "info", "warning", "error"):
+        raise BadSetting("log_level", "bad_value", settings.log_level)

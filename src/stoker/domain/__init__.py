@@ -1,0 +1,1 @@
+"""What things ARE. Pure: no I/O, no clock, no randomness."""

@@ -1,0 +1,152 @@
+"""What a type cannot say about a TaskSpec, and what msgspec's refusals mean.
+
+`check` raises InvalidSpec with a code, the field and the values its sentence needs. All text that
+is not refused here arrives at the process byte for byte.
+"""
+
+from __future__ import annotations
+
+import re
+import typing
+from collections.abc import Iterator
+
+from .errors import InvalidSpec
+from .task import NOT_YET, TaskSpec, fields
+
+MOST_ARGUMENT_BYTES = 131_071
+"""Linux refuses a longer single argument (MAX_ARG_STRLEN, less the final NUL)."""
+MOST_COMMAND_BYTES = 1_048_576
+"""Of all arguments together, and of the environment: half of the usual ARG_MAX each."""
+
+RESERVED_ENV = frozenset({"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"})
+"""They say which cards a task holds; so does everything that begins with STOKER_."""
+
+
+def check(spec: TaskSpec) -> None:
+    """Refuse what cannot be run as asked."""
+    _check_not_yet(spec)
+    for field, text in _texts(spec):
+        if "\0" in text:
+            raise InvalidSpec("nul", field=field)
+    _check_command(spec)
+    _check_paths(spec)
+    _check_env(spec)
+    _check_gpus(spec)
+
+
+def _check_not_yet(spec: TaskSpec) -> None:
+    for field in fields():
+        if field.name in NOT_YET and getattr(spec, field.name) != field.default:
+            raise InvalidSpec("not_yet", field=field.name)
+
+
+def _texts(spec: TaskSpec) -> Iterator[tuple[str, str]]:
+    """Every text in `spec`, with the path of its field."""
+    for field in fields():
+        value = getattr(spec, field.name)
+        if isinstance(value, str):
+            yield field.name, value
+        elif isinstance(value, tuple):
+            yield from (
+                (f"{field.name}[{i}]", item)
+                for i, item in enumerate(value)
+                if isinstance(item, str)
+            )
+        elif isinstance(value, dict):
+            for name, item in value.items():
+                yield field.name, name
+                if isinstance(item, str):
+                    yield f"{field.name}.{name}", item
+
+
+def _check_command(spec: TaskSpec) -> None:
+    words = (spec.command,) if isinstance(spec.command, str) else spec.command
+    if not words or not words[0].strip():
+        raise InvalidSpec("empty_command", field="command")
+    sizes = [len(word.encode()) for word in words]
+    if max(sizes) > MOST_ARGUMENT_BYTES:
+        raise InvalidSpec("argument_too_long", field="command", most=MOST_ARGUMENT_BYTES)
+    if sum(sizes) > MOST_COMMAND_BYTES:
+        raise InvalidSpec("argument_too_long", field="command", most=MOST_COMMAND_BYTES)
+    if spec.gpu_id_args and not spec.gpus:
+        raise InvalidSpec("needs_gpus", field="gpu_id_args")
+
+
+def _check_paths(spec: TaskSpec) -> None:
+    if not spec.workdir.startswith("/"):
+        raise InvalidSpec("not_absolute", field="workdir", value=spec.workdir)
+    if len(spec.workdir.encode()) >= 4096:
+        raise InvalidSpec("path_too_long", field="workdir", most=4095)
+    for name in ("stdout", "stderr"):
+        path = getattr(spec, name)
+        if path == "+":
+            raise InvalidSpec("bad_path", field=name, value=path)
+        if len(path.encode()) >= 4096:
+            raise InvalidSpec("path_too_long", field=name, most=4095)
+    if spec.stdout == "merge":
+        raise InvalidSpec("stdout_merge", field="stdout")
+
+
+def _check_env(spec: TaskSpec) -> None:
+    total = 0
+    for name, value in spec.env.items():
+        if not name or "=" in name:
+            raise InvalidSpec("bad_env_name", field="env", name=name)
+        if name in RESERVED_ENV or name.startswith("STOKER_"):
+            raise InvalidSpec("reserved_env", field=f"env.{name}", name=name)
+        size = len(name.encode()) + len(value.encode()) + 2
+        if size > MOST_ARGUMENT_BYTES:
+            raise InvalidSpec("argument_too_long", field=f"env.{name}", most=MOST_ARGUMENT_BYTES)
+        total += size
+    if total > MOST_COMMAND_BYTES:
+        raise InvalidSpec("argument_too_long", field="env", most=MOST_COMMAND_BYTES)
+
+
+def _check_gpus(spec: TaskSpec) -> None:
+    if any(index < 0 for index in spec.gpu_ids):
+        raise InvalidSpec("negative_gpu_id", field="gpu_ids", value=min(spec.gpu_ids))
+    if len(set(spec.gpu_ids)) != len(spec.gpu_ids):
+        raise InvalidSpec("duplicate_gpu_id", field="gpu_ids")
+    if len(spec.gpu_ids) > spec.gpus:
+        raise InvalidSpec(
+            "more_ids_than_gpus", field="gpu_ids", ids=len(spec.gpu_ids), gpus=spec.gpus
+        )
+
+
+_AT = re.compile(r" - at `(?:key in )?\$\.?(?P<path>.*?)(?:\[\.\.\.\])?`$")
+_MEANINGS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"Expected `(?P<expected>[^`]+)`, got `(?P<got>[^`]+)`"), "wrong_type"),
+    (re.compile(r"Expected `(?:str|bytes)` of length <= (?P<most>\d+)"), "too_long"),
+    (re.compile(r"Expected `(?:array|object)` of length <= (?P<most>\d+)"), "too_many"),
+    (re.compile(r"Expected `\w+` of length >= (?P<least>\d+)"), "too_short"),
+    (re.compile(r"Expected `\w+` >= (?P<least>-?\d+)"), "too_small"),
+    (re.compile(r"Expected `\w+` <= (?P<most>-?\d+)"), "too_large"),
+    (re.compile(r"Integer value out of range|Number out of range"), "out_of_range"),
+    (re.compile(r"Object missing required field `(?P<name>[^`]+)`"), "missing_field"),
+    (re.compile(r"Object contains unknown field `(?P<name>[^`]*)`"), "unknown_field"),
+    (re.compile(r"Invalid enum value '(?P<value>.*?)'(?= - at |$)"), "not_a_choice"),
+    (re.compile(r"JSON is malformed: (?P<why>.*) \(byte (?P<offset>\d+)\)"), "not_json"),
+    (re.compile(r"Input data was truncated"), "json_ends_early"),
+)
+
+
+def explain_validation(message: str) -> InvalidSpec:
+    """msgspec's words as a code with values. Total: an unknown message gives `invalid`."""
+    at = _AT.search(message)
+    path = at["path"] if at else ""
+    for pattern, code in _MEANINGS:
+        found = pattern.match(message)
+        if found is None:
+            continue
+        values: dict[str, object] = dict(found.groupdict())
+        if code in ("missing_field", "unknown_field"):
+            path = f"{path}.{values['name']}".lstrip(".")
+        elif code == "not_a_choice":
+            values["choices"] = ", ".join(_choices(path.rpartition(".")[2]))
+        return InvalidSpec(code, field=path, **values)
+    return InvalidSpec("invalid", field=path, why=message.partition(" - at `")[0])
+
+
+def _choices(name: str) -> tuple[str, ...]:
+    kinds = {field.name: field.kind for field in fields()}
+    return typing.get_args(kinds[name]) if name in kinds else ()

@@ -1,0 +1,1 @@
+"""How attempts RUN. `base` is the interface; `fleet` runs them through runners, `fake` in tests."""

@@ -1,0 +1,212 @@
+"""What runs attempts, as flow sees it.
+
+Orders are idempotent per attempt and only queue: they return at once, never wait for a node, and
+may be repeated. What was seen comes back as facts, possibly late, twice or out of order. Being
+unreachable says nothing about an attempt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from msgspec import Struct
+
+from stoker.domain.attempt import Attempt
+from stoker.domain.lifecycle import State
+from stoker.domain.node import Incarnation, Node
+from stoker.domain.outcome import End
+from stoker.domain.task import TaskSpec
+
+
+class Capabilities(Struct, frozen=True, kw_only=True):
+    places_itself: bool
+    """It has a scheduler of its own; we do not choose nodes and cards."""
+    survives_restart: bool
+    live_logs: bool
+
+
+# ---- orders
+
+
+class LaunchOrder(Struct, frozen=True, kw_only=True):
+    """Ensure that this attempt runs."""
+
+    attempt: Attempt
+    spec: TaskSpec
+    owner: str
+
+
+class StopOrder(Struct, frozen=True, kw_only=True):
+    """End this attempt: TERM, grace, KILL."""
+
+    attempt: Attempt
+    cause: str
+    grace_s: int
+
+
+class LiveAttempt(Struct, frozen=True, kw_only=True):
+    """An attempt that the records say is alive, for `reconcile` after a restart."""
+
+    attempt: Attempt
+    state: State
+    spec: TaskSpec
+    owner: str
+    stop_cause: str | None = None
+
+
+# ---- facts
+
+
+class NodeUp(Struct, frozen=True, kw_only=True):
+    """A node introduced itself. Placement on it may use launch numbers above `highest`."""
+
+    node: Node
+    incarnation: Incarnation
+    highest: int
+
+
+class NodeDown(Struct, frozen=True, kw_only=True):
+    """Out of reach since `at`. Its attempts are unconfirmed; its cards stay held."""
+
+    node: str
+    at: datetime
+    why: str = ""
+
+
+class CardUse(Struct, frozen=True, kw_only=True):
+    uuid: str
+    memory_used_mib: int
+    utilisation: int
+    temperature_c: int | None = None
+    power_w: int | None = None
+    foreign: tuple[str, ...] = ()
+    """Processes on it that are not of any attempt, each as `account:pid:command`."""
+
+
+class NodeSampled(Struct, frozen=True, kw_only=True):
+    node: str
+    at: datetime
+    load1: float
+    memory_available_mib: int
+    disk_free_mib: int
+    cards: tuple[CardUse, ...] = ()
+
+
+class AttemptStarted(Struct, frozen=True, kw_only=True):
+    attempt: str
+    at: datetime
+
+
+class AttemptEnded(Struct, frozen=True, kw_only=True):
+    """Nothing is left of it."""
+
+    attempt: str
+    at: datetime
+    end: End
+    started_at: datetime | None = None
+    """When its command began, if it did."""
+    requeue: bool = False
+    """It was stopped so that it can run again."""
+    log: bytes | None = None
+    """The whole of Stoker's own log, when the engine has it at hand."""
+
+
+class AttemptLost(Struct, frozen=True, kw_only=True):
+    """No exit will ever be known, and nothing is left of it. `evidence` is a reason code."""
+
+    attempt: str
+    at: datetime
+    evidence: str
+
+
+class AttemptNeverRan(Struct, frozen=True, kw_only=True):
+    """Proof that its command never began: a new attempt is always allowed."""
+
+    attempt: str
+
+
+class AttemptUnnumbered(Struct, frozen=True, kw_only=True):
+    """Never begun, and its launch number is used up: commit a new one, then launch again."""
+
+    attempt: str
+    incarnation: Incarnation
+
+
+class AttemptStuck(Struct, frozen=True, kw_only=True):
+    """It cannot be ended (a process ignores KILL). Its cards stay held."""
+
+    attempt: str
+    why: str
+
+
+class AttemptUnknown(Struct, frozen=True, kw_only=True):
+    """A node has an attempt that we did not expect there: an old end, or another history."""
+
+    attempt: str
+    node: str
+    ended: bool
+
+
+class EngineOutdated(Struct, frozen=True, kw_only=True):
+    """A node obeys a server with a higher epoch: this server must stop giving orders."""
+
+    node: str
+    epoch: int
+
+
+Fact = (
+    NodeUp
+    | NodeDown
+    | NodeSampled
+    | AttemptStarted
+    | AttemptEnded
+    | AttemptLost
+    | AttemptNeverRan
+    | AttemptUnnumbered
+    | AttemptStuck
+    | AttemptUnknown
+    | EngineOutdated
+)
+
+
+class LogChunk(Struct, frozen=True):
+    """Bytes of output from `offset` (above the one asked for when the middle was not kept)."""
+
+    offset: int
+    data: bytes
+    size: int
+    """Of the whole output at this moment."""
+
+
+class Engine(Protocol):
+    capabilities: Capabilities
+
+    async def start(self, epoch: int) -> None:
+        """Begin to reach nodes. Orders carry `epoch`."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of nodes; attempts go on."""
+        ...
+
+    def facts(self) -> AsyncIterator[Fact]: ...
+
+    def reconcile(self, attempts: Sequence[LiveAttempt]) -> None:
+        """Expect these: called once after a restart, before any order."""
+        ...
+
+    def launch(self, orders: Sequence[LaunchOrder]) -> None: ...
+
+    def stop(self, orders: Sequence[StopOrder]) -> None: ...
+
+    def forget(self, node: str, attempts: Sequence[Attempt]) -> None:
+        """Their ends are committed and their logs copied."""
+        ...
+
+    async def read_log(
+        self, attempt: Attempt, rank: int, stream: str, offset: int, limit: int
+    ) -> LogChunk:
+        """Raises UnknownLog when there is none, EngineUnreachable when the node is."""
+        ...

@@ -1,0 +1,1 @@
+"""Runs attempts through runners: this machine now, SSH hosts with another transport later."""

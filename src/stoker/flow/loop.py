@@ -1,0 +1,59 @@
+"""The loop: wake on facts and requests, take in what was seen, start what can start.
+
+No step awaits a node. A step that fails is logged and tried again; the loop itself never ends
+until it is told to, or another server has taken over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+
+from stoker.engines.base import Fact
+
+from .context import Flow
+from .place import place
+from .watch import watch
+
+log = logging.getLogger("stoker.flow")
+
+RETRY_S = 1.0
+
+
+async def run(flow: Flow) -> None:
+    """Until cancelled, or outdated."""
+    seen: list[Fact] = []
+    pump = asyncio.create_task(_pump(flow, seen))
+    try:
+        while not flow.outdated and not pump.done():
+            await flow.wake.wait()
+            flow.wake.clear()
+            await _turn(flow, seen)
+    finally:
+        pump.cancel()
+        with suppress(asyncio.CancelledError):
+            await pump
+
+
+async def _turn(flow: Flow, seen: list[Fact]) -> None:
+    facts, seen[:] = list(seen), []
+    try:
+        left = await watch(flow, facts)
+        seen[:0] = left
+        if flow.unplanned and not flow.outdated:
+            await place(flow)
+    except Exception:
+        log.exception("event=turn_failed")
+        left = []
+        flow.unplanned = True
+    if left or flow.unplanned or flow.store_problem:
+        asyncio.get_running_loop().call_later(RETRY_S, flow.wake.set)
+    if flow.store_problem:
+        flow.unplanned = True
+
+
+async def _pump(flow: Flow, seen: list[Fact]) -> None:
+    async for fact in flow.engine.facts():
+        seen.append(fact)
+        flow.wake.set()

@@ -1,0 +1,97 @@
+"""A person hands over tasks. Accepted means recorded: the answer comes after the commit.
+
+A task that fits at once is recorded as submitted and placed in one transaction. Nothing is ever
+accepted that could not run on any node we know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stoker.domain.checks import check
+from stoker.domain.errors import InvalidSpec, NeverFits, StoreError
+from stoker.domain.event import Submitted
+from stoker.domain.key import TaskKey
+from stoker.domain.lifecycle import State, Task
+from stoker.domain.lifecycle import submit as begin
+from stoker.domain.task import TaskSpec
+from stoker.scheduler.fit import Fits, Never, fit
+from stoker.scheduler.view import Needs, needs_of
+from stoker.store.base import Change
+
+from .commit import commit
+from .context import Flow, whole
+from .launch import launch
+from .place import Intent, give_back, intend
+
+
+@whole
+async def submit(flow: Flow, owner: str, specs: Sequence[TaskSpec], *, batch: bool) -> list[Task]:
+    """All of them, or none. A refusal names the field, and in a batch the task."""
+    needs = [
+        _accept(flow, spec, f"tasks[{number}]." if batch else "")
+        for number, spec in enumerate(specs)
+    ]
+    now = flow.clock.now()
+    tasks = [
+        begin(TaskKey(id), Submitted(at=now, owner=owner, spec=spec, position=id))
+        for id, spec in zip(flow.store.next_ids(len(specs)), specs, strict=True)
+    ]
+    intents = _place_at_once(flow, tasks, needs)
+    changes = [_change(task, intents.get(task.key)) for task in tasks]
+    try:
+        await commit(flow, changes)
+    except StoreError:
+        for intent in intents.values():
+            give_back(flow, intent)
+        raise
+    for change, need in zip(changes, needs, strict=True):
+        task = change.task
+        if task.state is State.QUEUED:
+            flow.view.enqueue(task.key, need, task.position, task.version)
+            flow.replan()
+    launch(flow, list(intents.values()))
+    return [change.task for change in changes]
+
+
+def _accept(flow: Flow, spec: TaskSpec, prefix: str) -> Needs:
+    try:
+        check(spec)
+    except InvalidSpec as error:
+        error.field = prefix + error.field
+        raise
+    needs = needs_of(spec)
+    answer = fit(needs, flow.view.rooms.values())
+    if isinstance(answer, Never):
+        reason = answer.reasons[0]
+        field = {"no_such_gpu": "gpu_ids", "too_many_cpus": "cpus", "too_much_memory": "memory_mib"}
+        raise NeverFits(reason.code, field=prefix + field.get(reason.code, "gpus"), **reason.values)
+    return needs
+
+
+def _place_at_once(
+    flow: Flow, tasks: Sequence[Task], needs: Sequence[Needs]
+) -> dict[TaskKey, Intent]:
+    """Intents for those that fit now. Only when nobody in line could have a better claim."""
+    intents: dict[TaskKey, Intent] = {}
+    if flow.unplanned:
+        return intents
+    failed: set[Needs] = set()
+    for task, need in zip(tasks, needs, strict=True):
+        if task.state is not State.QUEUED or need in failed:
+            continue
+        answer = fit(need, flow.view.rooms.values())
+        if isinstance(answer, Fits):
+            intents[task.key] = intend(flow, task, answer.allocation)
+        else:
+            failed.add(need)
+    return intents
+
+
+def _change(task: Task, intent: Intent | None) -> Change:
+    submitted = Submitted(
+        at=task.submitted_at, owner=task.owner, spec=task.spec, position=task.position
+    )
+    if intent is None:
+        return Change(task, (submitted,))
+    return Change(intent.change.task, (submitted, *intent.change.events))

@@ -1,0 +1,146 @@
+"""What engines have seen becomes events. Facts may be late, doubled or out of order.
+
+Facts about one attempt are handled in the order they came; different attempts go side by side, so
+that their commits share a group. A fact about an attempt that has moved on changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Sequence
+
+from msgspec import structs
+
+from stoker.domain.errors import StaleWrite, StoreDown
+from stoker.domain.event import Started
+from stoker.domain.lifecycle import State
+from stoker.engines.base import (
+    AttemptEnded,
+    AttemptLost,
+    AttemptNeverRan,
+    AttemptStarted,
+    AttemptStuck,
+    AttemptUnknown,
+    AttemptUnnumbered,
+    EngineOutdated,
+    Fact,
+    LaunchOrder,
+    NodeDown,
+    NodeSampled,
+    NodeUp,
+)
+
+from .commit import commit, moved
+from .context import Flow, NodeState
+from .finish import finish
+from .recover import unknown
+
+log = logging.getLogger("stoker.flow")
+
+
+async def watch(flow: Flow, facts: Sequence[Fact]) -> list[Fact]:
+    """Take in `facts`. Returns those that could not be recorded and must be tried again."""
+    about: dict[str, list[Fact]] = defaultdict(list)
+    for fact in facts:
+        attempt = getattr(fact, "attempt", None)
+        if attempt is None:
+            await _node_fact(flow, fact)
+        else:
+            about[attempt].append(fact)
+    left = await asyncio.gather(*(_attempt_facts(flow, group) for group in about.values()))
+    return [fact for group in left for fact in group]
+
+
+async def _node_fact(flow: Flow, fact: Fact) -> None:
+    match fact:
+        case NodeUp():
+            await _node_up(flow, fact)
+        case NodeDown():
+            state = flow.nodes.get(fact.node)
+            if state is not None:
+                state.since, state.why = fact.at, fact.why
+            flow.view.node_down(fact.node)
+            log.warning("event=node_down node=%s why=%s", fact.node, fact.why)
+        case NodeSampled():
+            state = flow.nodes.get(fact.node)
+            if state is not None:
+                state.sample = fact
+            if flow.view.foreign(fact.node, {card.uuid: card.foreign for card in fact.cards}):
+                flow.replan()
+        case EngineOutdated():
+            log.critical("event=outdated node=%s epoch=%s", fact.node, fact.epoch)
+            flow.outdated = True
+        case _:
+            log.error("event=unexpected_fact fact=%r", fact)
+
+
+async def _node_up(flow: Flow, fact: NodeUp) -> None:
+    name = fact.node.name
+    known = flow.nodes.get(name)
+    # An intent that was recorded and never sent has a number the node has not seen.
+    number = max(
+        fact.highest,
+        known.launch_number if known else 0,
+        await flow.store.highest_launch_number(name),
+    )
+    sample = known.sample if known else None
+    flow.nodes[name] = NodeState(fact.incarnation, number, since=flow.clock.now(), sample=sample)
+    flow.view.node_up(fact.node)
+    flow.replan()
+    log.info("event=node_up node=%s gpus=%s", name, len(fact.node.gpus))
+
+
+async def _attempt_facts(flow: Flow, facts: list[Fact]) -> list[Fact]:
+    for number, fact in enumerate(facts):
+        try:
+            await _attempt_fact(flow, fact)
+        except StaleWrite:
+            log.warning("event=stale_fact fact=%r", fact)
+        except StoreDown:
+            return facts[number:]
+    return []
+
+
+async def _attempt_fact(flow: Flow, fact: Fact) -> None:
+    match fact:
+        case AttemptStarted():
+            await _started(flow, fact)
+        case AttemptEnded() | AttemptLost() | AttemptNeverRan():
+            await finish(flow, fact)
+        case AttemptUnnumbered():
+            await _renumber(flow, fact)
+        case AttemptStuck():
+            live = flow.live.get(fact.attempt)
+            if live is not None:
+                live.stuck = fact.why
+                flow.view.drain(live.attempt.allocation.node, fact.why)
+        case AttemptUnknown():
+            await unknown(flow, fact)
+        case _:
+            log.error("event=unexpected_fact fact=%r", fact)
+
+
+async def _started(flow: Flow, fact: AttemptStarted) -> None:
+    live = flow.live.get(fact.attempt)
+    if live is None or live.task.state is not State.STARTING:
+        return
+    change = moved(live.task, Started(at=fact.at, attempt=fact.attempt))
+    await commit(flow, [change])
+    live.task = change.task
+
+
+async def _renumber(flow: Flow, fact: AttemptUnnumbered) -> None:
+    """Commit another launch number first, then send the same attempt again."""
+    live = flow.live.get(fact.attempt)
+    if live is None or live.task.state is not State.STARTING:
+        return
+    before = live.attempt
+    node = flow.nodes[before.allocation.node]
+    node.launch_number += 1
+    number = node.launch_number
+    await flow.store.renumber(before.id, before.launch_number, number, fact.incarnation)
+    live.attempt = structs.replace(before, launch_number=number, incarnation=fact.incarnation)
+    task = live.task
+    flow.engine.launch([LaunchOrder(attempt=live.attempt, spec=task.spec, owner=task.owner)])

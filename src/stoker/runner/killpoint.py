@@ -1,0 +1,51 @@
+"""Labelled places to die (PROTOCOL.md, the ▲ points). A no-op in production.
+
+With STOKER_KILL_POINTS set to a folder, a process that reaches point `p` removes the file `p` there
+and kills itself; with a file `p.pause` it stops itself (SIGSTOP) instead. Removing is atomic, so
+one file stands for one death, in whichever process comes first. Every visit is counted by an
+append to `p.seen`, so that a suite can fail for a point that nobody reached.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+PLACE = "1-place"  # server, before the commit of an intent
+PLACED = "2-placed"  # server, after it
+ACCEPTED = "3-accepted"  # runner, a launch checked and not yet handed to the forker
+CLAIMED = "4-claimed"  # supervisor, after link()
+BEGUN = "5-begun"  # supervisor, after the child's exec
+ENDED = "6-ended"  # supervisor, nothing left of the attempt, no exit line yet
+RECORDED = "7-recorded"  # supervisor, exit line durable, datagram not sent
+COLLECT = "8-collect"  # server, before the commit of an end
+COLLECTED = "9-collected"  # server, after it, before the log is copied
+FORGOTTEN = "10-forgotten"  # runner, bit set, files not yet unlinked
+
+POINTS = (PLACE, PLACED, ACCEPTED, CLAIMED, BEGUN, ENDED, RECORDED, COLLECT, COLLECTED, FORGOTTEN)
+
+_folder: str = ""
+
+
+def arm(folder: str) -> None:
+    """Called once by each program's main, with STOKER_KILL_POINTS or ""."""
+    global _folder  # noqa: PLW0603 - one switch per process, set before anything else
+    _folder = folder
+
+
+def reach(point: str) -> None:
+    """We are at `point`."""
+    if _folder:
+        _act(point)
+
+
+def _act(point: str) -> None:
+    path = os.path.join(_folder, point)
+    with open(path + ".seen", "ab") as seen:
+        seen.write(b".")
+    for suffix, number in (("", signal.SIGKILL), (".pause", signal.SIGSTOP)):
+        try:
+            os.unlink(path + suffix)
+        except FileNotFoundError:
+            continue
+        os.kill(os.getpid(), number)

@@ -1,0 +1,1 @@
+"""What SHOULD happen. Pure: a view and a time in, a plan out."""

@@ -1,0 +1,120 @@
+"""What flow may ask of the records: named operations, no SQL.
+
+Every write is one transaction and returns after its commit; it is durable then. A task's row, its
+event and what follows from it (attempt, allocation) are one transaction. A guard that does not
+hold raises StaleWrite and nothing of that call is recorded. A disk that refuses raises StoreDown:
+nothing was recorded, reads go on, the next call tries with a new connection. A write that is
+cancelled either records nothing and raises, or returns as if it were not; the cancellation then
+strikes at the caller's next await.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from stoker.domain.attempt import Attempt
+from stoker.domain.event import Event
+from stoker.domain.key import TaskKey
+from stoker.domain.lifecycle import State, Task
+from stoker.domain.node import Incarnation
+from stoker.domain.task import TaskSpec
+
+
+class Change(Struct, frozen=True):
+    """One task moves on by `events` to `task`. The row must still be at the version before them."""
+
+    task: Task
+    events: tuple[Event, ...]
+
+    @property
+    def before(self) -> int:
+        """The version the stored row must have; 0 = there must be none."""
+        return self.task.version - len(self.events)
+
+
+class WaitingRow(Struct, frozen=True):
+    """What the scheduler needs of a waiting task; the rest stays on disk."""
+
+    key: TaskKey
+    owner: str
+    state: State
+    position: int
+    version: int
+    spec: TaskSpec
+
+
+class Store(Protocol):
+    """The writing side, used by flow only."""
+
+    def next_ids(self, count: int) -> range:
+        """Ids for new tasks, never given twice. Known before the commit; gaps are fine."""
+        ...
+
+    async def record(self, changes: Sequence[Change]) -> int:
+        """All of these, or none. Returns the sequence number of the last event."""
+        ...
+
+    async def renumber(
+        self, attempt: str, before: int, after: int, incarnation: Incarnation
+    ) -> None:
+        """Give a live attempt that provably never began another launch number."""
+        ...
+
+    async def raise_epoch(self) -> int:
+        """The next epoch of the server, durable. Called once at each start."""
+        ...
+
+    async def highest_launch_number(self, node: str) -> int: ...
+
+    async def task(self, key: TaskKey) -> Task | None: ...
+
+    async def tasks(self, keys: Sequence[TaskKey]) -> list[Task]:
+        """Those of `keys` that there are, in the order asked for."""
+        ...
+
+    async def waiting(self) -> list[WaitingRow]:
+        """HELD and QUEUED, by position. Specs are decoded; callers keep only what they need."""
+        ...
+
+    async def live(self) -> list[tuple[Task, Attempt]]:
+        """STARTING, RUNNING and STOPPING, each with its current attempt."""
+        ...
+
+    async def attempt(self, id: str) -> Attempt | None: ...
+
+    async def history(self, key: TaskKey) -> list[Event]:
+        """A task's events, oldest first."""
+        ...
+
+    def check(self) -> list[str]:
+        """Every broken invariant as a sentence; empty = sound. For tests and `doctor`."""
+        ...
+
+
+class LogCopy(Protocol):
+    """An output being copied: appears whole at `keep`, or not at all."""
+
+    def write(self, offset: int, data: bytes) -> None: ...
+
+    def keep(self, size: int) -> None:
+        """Durable when it returns. May block: call it in a thread."""
+        ...
+
+    def drop(self) -> None: ...
+
+
+class LogShelf(Protocol):
+    """Copies of finished attempts' output. Files on the server, not in the database."""
+
+    def copy(self, attempt: str, rank: int, stream: str) -> LogCopy: ...
+
+    def has(self, attempt: str, rank: int, stream: str) -> bool: ...
+
+    def read(
+        self, attempt: str, rank: int, stream: str, offset: int, limit: int
+    ) -> tuple[int, bytes, int] | None:
+        """(offset after a hole, bytes, size), or None when there is no copy."""
+        ...

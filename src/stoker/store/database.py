@@ -1,0 +1,144 @@
+"""Opening the database: for the one writer, for readers, and never twice.
+
+The writer's engine begins with BEGIN IMMEDIATE; readers have an engine of their own that begins
+deferred and cannot write (`query_only`), so that they never block the writer and never see half a
+transaction. All connections are in the driver's autocommit mode: transactions are explicit.
+SQLite must be on a local disk, and one server holds `<database>.lock` for as long as it lives.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from stoker.domain.errors import StoreError
+from stoker.runner.filesystem import network_filesystem
+
+BUSY_MS = 5000
+_WRITER = (
+    "journal_mode = WAL",
+    "synchronous = FULL",
+    "foreign_keys = ON",
+    f"busy_timeout = {BUSY_MS}",
+    "cache_size = -16384",
+    "wal_autocheckpoint = 16000",  # the last resort: `LogFolding` comes first
+)
+_READER = (f"busy_timeout = {BUSY_MS}", "query_only = ON", "cache_size = -8192")
+
+
+def as_url(path_or_url: str | os.PathLike[str]) -> sa.URL:
+    """A plain path means SQLite."""
+    text = os.fspath(path_or_url)
+    if "://" in text:
+        return sa.make_url(text)
+    return sa.URL.create("sqlite", database=os.path.abspath(text))
+
+
+def open_engine(url: sa.URL, *, readonly: bool = False) -> sa.Engine:
+    """An engine for the writer, or for readers. Connects lazily."""
+    if url.get_backend_name() != "sqlite":
+        raise StoreError("unsupported_database", name=url.get_backend_name())
+    engine = sa.create_engine(url, poolclass=sa.NullPool)  # connections are kept by their users
+    pragmas = _READER if readonly else _WRITER
+
+    @sa.event.listens_for(engine, "connect")
+    def _(db: Any, _record: Any) -> None:
+        db.isolation_level = None  # our own BEGIN is the only one
+        for pragma in pragmas:
+            db.execute(f"PRAGMA {pragma}")
+
+    @sa.event.listens_for(engine, "begin")
+    def _(connection: sa.Connection) -> None:
+        connection.exec_driver_sql(begin_of(engine, readonly=readonly))
+
+    return engine
+
+
+def begin_of(engine: sa.Engine, *, readonly: bool = False) -> str:
+    """How a transaction begins. A writer takes the lock at once, a reader a snapshot."""
+    if engine.dialect.name == "sqlite":
+        return "BEGIN" if readonly else "BEGIN IMMEDIATE"
+    return "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" if readonly else "BEGIN"
+
+
+def is_down(dialect: sa.Dialect, error: BaseException) -> bool:
+    """Whether the database itself failed, rather than what was asked of it."""
+    driver: Any = dialect.loaded_dbapi
+    asked = (
+        driver.IntegrityError,
+        driver.DataError,
+        driver.ProgrammingError,
+        driver.InterfaceError,
+    )
+    return isinstance(error, driver.Error) and not isinstance(error, asked)
+
+
+def keep_private(path: Path) -> None:
+    """Make the file before SQLite does: records hold environments, so only we may read them."""
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+
+
+def refuse_network_disk(path: Path) -> None:
+    """WAL needs shared memory and honest locks: a network file system has neither."""
+    kind = network_filesystem(str(path))
+    if kind:
+        raise StoreError("network_disk", home=str(path.parent), kind=kind)
+
+
+class LogFolding:
+    """Folds SQLite's log back into the database after callers were told, not while they wait.
+
+    Often enough that the log's file stops growing soon: writing over old pages of it is much
+    faster than making it longer.
+    """
+
+    AFTER_PAGES = 1000
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._needed = engine.dialect.name == "sqlite"
+        self._driver = engine.dialect.loaded_dbapi
+        self._rows = 0
+        self._pages = 0
+
+    def after_commit(self, connection: sa.PoolProxiedConnection) -> None:
+        """Fold if much was written. Failing is harmless: what is in the log is safe there."""
+        driver: Any = connection.driver_connection
+        if not self._needed or driver is None:
+            return
+        rows = driver.total_changes
+        # An estimate: every transaction touches four pages or so, and ten rows fill one.
+        self._pages += 4 + max(0, rows - self._rows) // 10
+        self._rows = rows
+        if self._pages >= self.AFTER_PAGES:
+            self._pages = 0
+            with contextlib.suppress(self._driver.Error):
+                driver.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+
+class ServerLock:
+    """Held by the one server of these records. The kernel lets go when the process is gone."""
+
+    def __init__(self, path: Path) -> None:
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pid = os.pread(self._fd, 32, 0).decode("ascii", "replace").strip()
+            os.close(self._fd)
+            raise StoreError("already_served", pid=pid) from None
+        os.ftruncate(self._fd, 0)
+        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+
+    @property
+    def held(self) -> bool:
+        return self._fd >= 0
+
+    def release(self) -> None:
+        """The file stays: removing it would let two servers lock two files of one name."""
+        os.close(self._fd)
+        self._fd = -1

@@ -1,0 +1,132 @@
+"""Tasks, their events, attempts, the cards they hold, and what is known of the records."""
+
+from __future__ import annotations
+
+import secrets
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0001"
+down_revision = None
+
+_Int = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+
+
+def upgrade() -> None:
+    _tasks()
+    _events()
+    _attempts()
+    _meta()
+
+
+def _tasks() -> None:
+    op.create_table(
+        "tasks",
+        sa.Column("id", _Int, primary_key=True, autoincrement=False),
+        sa.Column("element", _Int, primary_key=True, autoincrement=False),
+        sa.Column("owner", sa.Text, nullable=False),
+        sa.Column("state", sa.Text, nullable=False),
+        sa.Column("version", sa.Integer, nullable=False),
+        sa.Column("position", _Int, nullable=False),
+        sa.Column("name", sa.Text, nullable=False),
+        sa.Column("spec_seq", _Int, nullable=False),
+        sa.Column("submitted_us", _Int, nullable=False),
+        sa.Column("attempts", sa.Integer, nullable=False),
+        sa.Column("attempt", sa.Text),
+        sa.Column("node", sa.Text),
+        sa.Column("gpu_ids", sa.Text, nullable=False),
+        sa.Column("started_us", _Int),
+        sa.Column("finished_us", _Int),
+        sa.Column("stop_cause", sa.Text),
+        sa.Column("stopped_by", sa.Text),
+        sa.Column("outcome", sa.Text),
+        sa.Column("reason", sa.Text),
+        sa.Column("end", sa.Text),
+        sqlite_with_rowid=False,
+    )
+    unfinished = sa.text("state <> 'FINISHED'")
+    op.create_index(
+        "tasks_unfinished",
+        "tasks",
+        ["state", "position"],
+        sqlite_where=unfinished,
+        postgresql_where=unfinished,
+    )
+    finished = sa.text("finished_us IS NOT NULL")
+    op.create_index(
+        "tasks_finished",
+        "tasks",
+        ["finished_us", "id", "element"],
+        sqlite_where=finished,
+        postgresql_where=finished,
+    )
+
+
+def _events() -> None:
+    op.create_table(
+        "events",
+        sa.Column("seq", _Int, primary_key=True, autoincrement=False),
+        sa.Column("task_id", _Int, nullable=False),
+        sa.Column("element", _Int, nullable=False),
+        sa.Column("version", sa.Integer, nullable=False),
+        sa.Column("at_us", _Int, nullable=False),
+        sa.Column("kind", sa.Text, nullable=False),
+        sa.Column("body", sa.Text, nullable=False),
+        sa.Column("spec", sa.Text),
+        sa.UniqueConstraint("task_id", "element", "version"),
+    )
+
+
+def _attempts() -> None:
+    op.create_table(
+        "attempts",
+        sa.Column("id", sa.Text, primary_key=True),
+        sa.Column("task_id", _Int, nullable=False),
+        sa.Column("element", _Int, nullable=False),
+        sa.Column("ordinal", sa.Integer, nullable=False),
+        sa.Column("node", sa.Text, nullable=False),
+        sa.Column("allocation", sa.Text, nullable=False),
+        sa.Column("boot_id", sa.Text, nullable=False),
+        sa.Column("spool_id", sa.Text, nullable=False),
+        sa.Column("launch_number", _Int, nullable=False),
+        sa.Column("epoch", _Int, nullable=False),
+        sa.Column("placed_us", _Int, nullable=False),
+        sa.Column("started_us", _Int),
+        sa.Column("ended_us", _Int),
+        sa.Column("end", sa.Text),
+        sa.UniqueConstraint("task_id", "element", "ordinal"),
+        sa.ForeignKeyConstraint(["task_id", "element"], ["tasks.id", "tasks.element"]),
+        sqlite_with_rowid=False,
+    )
+    op.create_index("attempts_launches", "attempts", ["node", "launch_number"])
+    op.create_table(
+        "allocations",
+        sa.Column("attempt", sa.Text, sa.ForeignKey("attempts.id"), primary_key=True),
+        sa.Column("gpu_uuid", sa.Text, primary_key=True),
+        sa.Column("node", sa.Text, nullable=False),
+        sa.Column("exclusive", sa.Integer, nullable=False),
+        sqlite_with_rowid=False,
+    )
+    exclusive = sa.text("exclusive = 1")
+    op.create_index(
+        "allocations_exclusive",
+        "allocations",
+        ["node", "gpu_uuid"],
+        unique=True,
+        sqlite_where=exclusive,
+        postgresql_where=exclusive,
+    )
+
+
+def _meta() -> None:
+    meta = op.create_table(
+        "meta",
+        sa.Column("key", sa.Text, primary_key=True),
+        sa.Column("value", sa.Text, nullable=False),
+        sqlite_with_rowid=False,
+    )
+    op.bulk_insert(
+        meta,
+        [{"key": "epoch", "value": "0"}, {"key": "database", "value": secrets.token_hex(16)}],
+    )

@@ -1,0 +1,206 @@
+"""Which tasks a list shows, in which order, and where its next page begins.
+
+A page begins after the last row of the one before (keyset), so no row comes twice and none is left
+out, whatever is inserted meanwhile; the cost of a page does not grow with its depth. Submission
+order is the order of ids: a clock that jumps changes no list. Tasks that have not finished count
+as finishing last.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from functools import lru_cache
+from typing import Any, Literal
+
+import msgspec
+import sqlalchemy as sa
+from msgspec import Struct
+
+from stoker.domain.errors import InvalidSpec
+from stoker.domain.lifecycle import State
+
+from .codec import Row
+from .statements import SHOWN, UNFINISHED, ZERO, Statement, compiled, in_states
+from .tables import events, tasks
+
+Sort = Literal["id", "submitted", "finished", "position"]
+NEVER = 2**63 - 1
+_BY_ID: tuple[Sort, ...] = ("id", "submitted")
+FEW = 300
+"""Up to so many are found and sorted faster than the ids are walked."""
+
+
+class Query(Struct, frozen=True, kw_only=True):
+    """What a list asks for. Empty filters let everything through."""
+
+    states: frozenset[State] = frozenset()
+    owner: str = ""
+    name: str = ""
+    """Part of the name; ASCII letters match in either case."""
+    outcome: str = ""
+    sort: Sort = "id"
+    descending: bool = True
+    cursor: str = ""
+    limit: int = 50
+
+
+class _Shape(Struct, frozen=True):
+    """All of a query that its text depends on."""
+
+    states: frozenset[State]
+    owner: bool
+    name: bool
+    outcome: bool
+    sort: Sort
+    descending: bool
+    follows: bool
+    by_state: bool
+
+
+class _Place(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What a cursor says: the key of the last row, for one way of sorting."""
+
+    sort: Sort
+    descending: bool
+    key: tuple[int, ...]
+
+
+class Paging:
+    """Turns queries into statements, and last rows into cursors."""
+
+    def __init__(self, dialect: sa.Dialect) -> None:
+        self._dialect = dialect
+        self._contains = "instr" if dialect.name == "sqlite" else "strpos"
+        self._statement = lru_cache(maxsize=256)(self._build)
+        self._probe = lru_cache(maxsize=64)(self._build_probe)
+
+    def probe(self, query: Query) -> str | None:
+        """SQL that counts, up to FEW + 1, the tasks in the states of this query; None when the
+        answer would make no difference to its statement."""
+        matters = query.sort in _BY_ID and _only_unfinished(query.states)
+        return self._probe(query.states) if matters else None
+
+    def statement(self, query: Query, *, few: bool = True) -> tuple[str, Row]:
+        """SQL and parameters for one row more than a page. `few`: what `probe` found; then finding
+        them all by their states and sorting is quick, else walking in the order of ids is."""
+        after = _read_cursor(query)
+        shape = _Shape(
+            states=query.states,
+            owner=bool(query.owner),
+            name=bool(query.name),
+            outcome=bool(query.outcome),
+            sort=query.sort,
+            descending=query.descending,
+            follows=after is not None,
+            by_state=few and _only_unfinished(query.states),
+        )
+        values: dict[str, object] = {
+            "owner": query.owner,
+            "name": query.name,
+            "outcome": query.outcome,
+            "limit": query.limit + 1,
+        }
+        if after is not None:
+            values |= {f"after_{number}": part for number, part in enumerate(after.key)}
+        made = self._statement(shape)
+        return made.sql, tuple(values[name] for name in made.parameters)
+
+    def _build(self, shape: _Shape) -> Statement:
+        key = _key_columns(shape)
+        columns = [*key, tasks.c.id, tasks.c.element]
+        order = [c.desc() if shape.descending else c.asc() for c in columns]
+        found = sa.select(tasks).where(*self._conditions(shape)).order_by(*order)
+        if shape.follows:
+            binds: list[Any] = [sa.bindparam(f"after_{number}") for number in range(len(columns))]
+            here, there = sa.tuple_(*columns), sa.tuple_(*binds)
+            found = found.where(here < there if shape.descending else here > there)
+        found = found.limit(sa.bindparam("limit")).offset(ZERO)
+        if not _must_sort(shape):
+            shown = found.with_only_columns(*SHOWN, *key)
+        else:  # sort keys, not rows: what is shown of a page is looked up afterwards
+            keys = found.with_only_columns(tasks.c.id, tasks.c.element).subquery()
+            same = sa.and_(tasks.c.id == keys.c.id, tasks.c.element == keys.c.element)
+            shown = sa.select(*SHOWN, *key).join(keys, same).order_by(*order)
+        return compiled(self._dialect, shown.join(events, events.c.seq == tasks.c.spec_seq))
+
+    def _build_probe(self, states: frozenset[State]) -> str:
+        some = (
+            sa.select(sa.literal_column("1"))
+            .select_from(tasks)
+            .where(in_states(states), UNFINISHED)
+            .limit(sa.literal_column(str(FEW + 1)))
+            .offset(ZERO)
+            .subquery()
+        )
+        return compiled(self._dialect, sa.select(sa.func.count()).select_from(some)).sql
+
+    def _conditions(self, shape: _Shape) -> list[Any]:
+        found: list[Any] = []
+        if shape.states:
+            found.append(in_states(shape.states))
+        if shape.by_state:
+            found.append(UNFINISHED)
+        if _only_finished(shape):
+            found.append(sa.text("finished_us IS NOT NULL"))
+        if shape.owner:
+            found.append(tasks.c.owner == sa.bindparam("owner"))
+        if shape.name:
+            contains = getattr(sa.func, self._contains)
+            found.append(
+                contains(sa.func.lower(tasks.c.name), sa.func.lower(sa.bindparam("name"))) > ZERO
+            )
+        if shape.outcome:
+            found.append(tasks.c.outcome == sa.bindparam("outcome"))
+        return found
+
+
+def cursor_after(query: Query, row: Row) -> str:
+    """Where the page after `row` begins."""
+    place = _Place(query.sort, query.descending, (*row[len(SHOWN) :], row[0], row[1]))
+    return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")
+
+
+def _read_cursor(query: Query) -> _Place | None:
+    if not query.cursor:
+        return None
+    try:
+        padded = query.cursor + "=" * (-len(query.cursor) % 4)
+        raw = base64.b64decode(padded, altchars="-_", validate=True)
+        place = msgspec.json.decode(raw, type=_Place)
+    except (binascii.Error, msgspec.DecodeError, ValueError) as error:
+        raise InvalidSpec("bad_cursor", field="cursor") from error
+    same = (place.sort, place.descending) == (query.sort, query.descending)
+    width = 2 if query.sort in _BY_ID else 3
+    fits = len(place.key) == width and all(abs(number) <= NEVER for number in place.key)
+    if not (same and fits):
+        raise InvalidSpec("bad_cursor", field="cursor")
+    return place
+
+
+def _only_unfinished(states: frozenset[State]) -> bool:
+    return bool(states) and State.FINISHED not in states
+
+
+def _only_finished(shape: _Shape) -> bool:
+    return shape.sort == "finished" and (shape.outcome or shape.states == {State.FINISHED})
+
+
+def _must_sort(shape: _Shape) -> bool:
+    """Whether no index has the rows in this order already."""
+    if shape.sort in _BY_ID:
+        return shape.by_state
+    if shape.sort == "position":
+        return not (shape.by_state and len(shape.states) == 1)
+    return not _only_finished(shape)
+
+
+def _key_columns(shape: _Shape) -> list[Any]:
+    """What comes before the id in the order."""
+    if shape.sort in _BY_ID:
+        return []
+    if shape.sort == "position":
+        return [tasks.c.position]
+    if _only_finished(shape):
+        return [tasks.c.finished_us]
+    return [sa.func.coalesce(tasks.c.finished_us, sa.literal_column(str(NEVER)))]

@@ -1,0 +1,153 @@
+"""What the API reads. Synchronous and quick: called from the event loop or any thread.
+
+Each answer is of one committed state. Values come ready for the wire: ids as text, instants as
+datetimes, specs and event bodies as raw JSON that is passed on without being decoded. Nothing here
+can write.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import NamedTuple, Protocol, TypeVar
+
+from msgspec import Raw
+
+from stoker.domain.attempt import Attempt
+from stoker.domain.key import PLAIN, TaskKey
+from stoker.domain.lifecycle import State
+from stoker.domain.outcome import End
+
+from .codec import (
+    NO_GPUS,
+    Row,
+    attempt_of_row,
+    decode_end,
+    decode_gpu_ids,
+    from_us,
+    from_us_or_none,
+)
+from .paging import FEW, Paging, Query, cursor_after
+from .reading import ReadPool
+from .statements import Cursor, Reads
+
+T_co = TypeVar("T_co", covariant=True)
+T = TypeVar("T")
+
+
+class View(Protocol[T_co]):
+    """Makes what is shown of a task. The caller's own, so that no second record is built."""
+
+    def __call__(  # noqa: PLR0917 - positional, because that is the fastest
+        self,
+        id: str,
+        owner: str,
+        state: str,
+        version: int,
+        submitted_at: datetime,
+        attempts: int,
+        started_at: datetime | None,
+        finished_at: datetime | None,
+        node: str | None,
+        gpu_ids: tuple[int, ...],
+        stopped_by: str | None,
+        end: End | None,
+        spec: Raw,
+        /,
+    ) -> T_co: ...
+
+
+class EventRow(NamedTuple):
+    seq: int
+    task: str
+    event: str
+    at: datetime
+    values: Raw
+    """The event's own fields, but never the spec."""
+
+
+class Readers:
+    def __init__(self, pool: ReadPool) -> None:
+        self._pool = pool
+        self._sql = Reads.on(pool.dialect)
+        self._paging = Paging(pool.dialect)
+        self.identity = str(pool.fetch(self._sql.meta.sql, ("database",))[0][0])
+        """Which records these are: sequence numbers of others mean nothing here."""
+
+    def page(self, query: Query, view: View[T]) -> tuple[list[T], str | None]:
+        """One page and the cursor of the next; None at the end. InvalidSpec for a bad cursor."""
+        probe = self._paging.probe(query)
+        few = probe is None or self._pool.fetch(probe)[0][0] <= FEW
+        rows = self._pool.fetch(*self._paging.statement(query, few=few))
+        if len(rows) <= query.limit:
+            return [_show(row, view) for row in rows], None
+        del rows[query.limit :]
+        return [_show(row, view) for row in rows], cursor_after(query, rows[-1])
+
+    def task(self, key: TaskKey, view: View[T]) -> T | None:
+        rows = self._pool.fetch(self._sql.shown_task.sql, tuple(key))
+        return _show(rows[0], view) if rows else None
+
+    def detail(self, key: TaskKey, view: View[T]) -> tuple[T, list[Attempt], list[EventRow]] | None:
+        """A task with its attempts and events, all of one moment."""
+        with self._pool.snapshot() as cursor:
+            rows = cursor.execute(self._sql.shown_task.sql, tuple(key)).fetchall()
+            if not rows:
+                return None
+            return _show(rows[0], view), self._attempts(cursor, key), self._events(cursor, key)
+
+    def attempts_of(self, key: TaskKey) -> list[Attempt]:
+        with self._pool.snapshot() as cursor:
+            return self._attempts(cursor, key)
+
+    def events_of(self, key: TaskKey) -> list[EventRow]:
+        with self._pool.snapshot() as cursor:
+            return self._events(cursor, key)
+
+    def events_after(self, seq: int, limit: int) -> list[EventRow]:
+        """Events with a higher number, oldest first."""
+        return [_event(row) for row in self._pool.fetch(self._sql.events_after.sql, (seq, limit))]
+
+    def first_seq(self) -> int:
+        """The oldest event there is; 0 = there is none."""
+        return self._pool.fetch(self._sql.first_seq.sql)[0][0] or 0
+
+    def last_seq(self) -> int:
+        return self._pool.fetch(self._sql.last_seq.sql)[0][0] or 0
+
+    def counts(self) -> dict[State, int]:
+        """How many tasks are in each state."""
+        found: dict[str, int] = dict(self._pool.fetch(self._sql.counts.sql))
+        return {state: found.get(str(state), 0) for state in State}
+
+    def _attempts(self, cursor: Cursor, key: TaskKey) -> list[Attempt]:
+        rows = cursor.execute(self._sql.attempts_of.sql, tuple(key)).fetchall()
+        return [attempt_of_row(row) for row in rows]
+
+    def _events(self, cursor: Cursor, key: TaskKey) -> list[EventRow]:
+        rows = cursor.execute(self._sql.events_of.sql, tuple(key)).fetchall()
+        return [_event(row) for row in rows]
+
+
+def _show(row: Row, view: View[T]) -> T:
+    (id, element, owner, state, version, submitted_us, attempts, started_us, finished_us, node,
+     gpu_ids, stopped_by, end, spec) = row[:14]  # fmt: skip
+    return view(
+        str(id) if element == PLAIN else f"{id}_{element}",
+        owner,
+        state,
+        version,
+        from_us(submitted_us),
+        attempts,
+        from_us_or_none(started_us),
+        from_us_or_none(finished_us),
+        node,
+        () if gpu_ids == NO_GPUS else decode_gpu_ids(gpu_ids),
+        stopped_by,
+        None if end is None else decode_end(end),
+        Raw(spec),
+    )
+
+
+def _event(row: Row) -> EventRow:
+    seq, task_id, element, _version, at_us, kind, body, _spec = row
+    return EventRow(seq, str(TaskKey(task_id, element)), kind, from_us(at_us), Raw(body))

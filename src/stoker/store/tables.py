@@ -1,0 +1,128 @@
+"""The tables. Migrations make them; a test says that migrations and this file agree.
+
+A spec is stored once, in the event that brought it (`events.spec`); `tasks.spec_seq` points there.
+So task rows stay small: scans, updates and batches are fast, and nothing is written twice.
+Instants are integer microseconds UTC. What a query filters or sorts by has a column; the rest is
+msgspec JSON (text: Python's sqlite3 binds it twice as fast as bytes), so that a new field needs no
+migration.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+metadata = sa.MetaData()
+
+_Int = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+
+_UNFINISHED = sa.text("state <> 'FINISHED'")
+_EXCLUSIVE = sa.text("exclusive = 1")
+
+tasks = sa.Table(
+    "tasks",
+    metadata,
+    sa.Column("id", _Int, primary_key=True, autoincrement=False),
+    sa.Column("element", _Int, primary_key=True, autoincrement=False),
+    sa.Column("owner", sa.Text, nullable=False),
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("version", sa.Integer, nullable=False),
+    sa.Column("position", _Int, nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("spec_seq", _Int, nullable=False),
+    sa.Column("submitted_us", _Int, nullable=False),
+    sa.Column("attempts", sa.Integer, nullable=False),
+    sa.Column("attempt", sa.Text),
+    sa.Column("node", sa.Text),
+    sa.Column("gpu_ids", sa.Text, nullable=False),
+    sa.Column("started_us", _Int),
+    sa.Column("finished_us", _Int),
+    sa.Column("stop_cause", sa.Text),
+    sa.Column("stopped_by", sa.Text),
+    sa.Column("outcome", sa.Text),
+    sa.Column("reason", sa.Text),
+    sa.Column("end", sa.Text),
+    sqlite_with_rowid=False,  # rows are small: one tree instead of table and index
+)
+sa.Index(
+    "tasks_unfinished",
+    tasks.c.state,
+    tasks.c.position,
+    sqlite_where=_UNFINISHED,
+    postgresql_where=_UNFINISHED,
+)
+_ENDED_ROWS = sa.text("finished_us IS NOT NULL")
+sa.Index(
+    "tasks_finished",
+    tasks.c.finished_us,
+    tasks.c.id,
+    tasks.c.element,
+    sqlite_where=_ENDED_ROWS,
+    postgresql_where=_ENDED_ROWS,
+)
+
+events = sa.Table(
+    "events",
+    metadata,
+    # Given by the writer, not by the database: known before the insert, never used twice.
+    sa.Column("seq", _Int, primary_key=True, autoincrement=False),
+    # No foreign key: it would cost every submit a look-up, and `check` finds strays.
+    sa.Column("task_id", _Int, nullable=False),
+    sa.Column("element", _Int, nullable=False),
+    sa.Column("version", sa.Integer, nullable=False),
+    sa.Column("at_us", _Int, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("body", sa.Text, nullable=False),
+    sa.Column("spec", sa.Text),
+    sa.UniqueConstraint("task_id", "element", "version"),
+)
+
+attempts = sa.Table(
+    "attempts",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("task_id", _Int, nullable=False),
+    sa.Column("element", _Int, nullable=False),
+    sa.Column("ordinal", sa.Integer, nullable=False),
+    sa.Column("node", sa.Text, nullable=False),
+    sa.Column("allocation", sa.Text, nullable=False),
+    sa.Column("boot_id", sa.Text, nullable=False),
+    sa.Column("spool_id", sa.Text, nullable=False),
+    sa.Column("launch_number", _Int, nullable=False),
+    sa.Column("epoch", _Int, nullable=False),
+    sa.Column("placed_us", _Int, nullable=False),
+    sa.Column("started_us", _Int),
+    sa.Column("ended_us", _Int),
+    sa.Column("end", sa.Text),
+    sa.UniqueConstraint("task_id", "element", "ordinal"),
+    sa.ForeignKeyConstraint(["task_id", "element"], ["tasks.id", "tasks.element"]),
+    sqlite_with_rowid=False,
+)
+sa.Index("attempts_launches", attempts.c.node, attempts.c.launch_number)
+
+allocations = sa.Table(
+    "allocations",
+    metadata,
+    sa.Column("attempt", sa.Text, sa.ForeignKey("attempts.id"), primary_key=True),
+    sa.Column("gpu_uuid", sa.Text, primary_key=True),
+    sa.Column("node", sa.Text, nullable=False),
+    sa.Column("exclusive", sa.Integer, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""Cards that live attempts hold. A row goes when its attempt is over."""
+sa.Index(
+    "allocations_exclusive",
+    allocations.c.node,
+    allocations.c.gpu_uuid,
+    unique=True,
+    sqlite_where=_EXCLUSIVE,
+    postgresql_where=_EXCLUSIVE,
+)
+
+meta = sa.Table(
+    "meta",
+    metadata,
+    sa.Column("key", sa.Text, primary_key=True),
+    sa.Column("value", sa.Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""epoch: how often a server has started on these records. database: which records these are."""

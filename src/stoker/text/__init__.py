@@ -1,0 +1,143 @@
+"""What people READ: codes and values become one plain sentence, in English or Chinese.
+
+Errors, wait reasons, ends and states are rendered here once, for CLI, API and web alike. Every
+function is total: an unknown code, a missing value or an unknown language still gives a sentence.
+Values are put in as they are (never read as templates); whoever prints to a terminal makes them
+harmless. Only the catalogue of the language asked for is imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .amounts import duration
+
+LANGUAGES = ("en", "zh")
+
+
+def message(code: str, values: Mapping[str, object], language: str) -> str:
+    """An error or a wait reason as one plain sentence."""
+    texts = _catalogue(language)
+    if code in texts:
+        return _fill(texts[code], values)
+    return _fill(texts["unknown_code"], {"code": code})
+
+
+def hint(code: str, values: Mapping[str, object], language: str) -> str | None:
+    """What to do about it, when there is something to say."""
+    template = _catalogue(language).get(f"{code}.hint")
+    return None if template is None else _fill(template, values)
+
+
+def reason(code: str, values: Mapping[str, object], language: str) -> str:
+    """Why a task ended. `values`: any of detail, exit_code, signal, by, limit (seconds)."""
+    texts = _catalogue(language)
+    known = _dressed(values, language)
+    for variant in _variants(known):
+        template = texts.get(f"reason.{code}.{variant}" if variant else f"reason.{code}")
+        if template is not None:
+            return _fill(template, known)
+    return _fill(texts["reason.unknown"], {"code": code})
+
+
+def state_word(state: str, outcome: str | None, language: str) -> str:
+    """One word for where a task is; for a finished one, how it ended."""
+    texts = _catalogue(language)
+    if state == "FINISHED" and outcome is not None:
+        return texts.get(f"outcome.{outcome}", outcome)
+    return texts.get(f"state.{state}", state)
+
+
+def phrase(key: str, language: str, **values: object) -> str:
+    """A sentence of the command line. Its key is ours: an unknown one is a bug and raises."""
+    return _fill(_phrases(language)[key], values)
+
+
+def about_field(name: str, description: str, language: str) -> str:
+    """What a field of a task or a setting means; English is the declaration itself."""
+    return description if language == "en" else _catalogue(language).get(name, description)
+
+
+def pick_language(accept_language: str | None) -> str:
+    """The language of an HTTP Accept-Language header; English unless Chinese is preferred."""
+    best, weight = "en", 0.0
+    for entry in (accept_language or "").lower().split(","):
+        tag, _, parameters = entry.strip().partition(";")
+        base = tag.strip().partition("-")[0]
+        if base in LANGUAGES and (q := _quality(parameters)) > weight:
+            best, weight = base, q
+    return best
+
+
+def locale_language(environ: Mapping[str, str]) -> str:
+    """The language of a terminal, by the first of LC_ALL, LC_MESSAGES and LANG that is set."""
+    for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
+        if environ.get(name):
+            return "zh" if environ[name].lower().startswith("zh") else "en"
+    return "en"
+
+
+class _Values(dict[str, object]):
+    """What a sentence is filled with: a value that nobody gave shows as a question mark."""
+
+    def __missing__(self, key: str) -> str:
+        return "?"
+
+
+def _fill(template: str, values: Mapping[str, object]) -> str:
+    shown = {
+        name: ", ".join(map(str, value)) if isinstance(value, tuple | list | set) else value
+        for name, value in values.items()
+    }
+    return template.format_map(_Values(shown))
+
+
+def _variants(known: Mapping[str, object]) -> list[str]:
+    """From the most special wording to the plain one."""
+    special = [str(known[name]) for name in ("detail", "exit_code") if name in known]
+    return [*special, *(name for name in ("detail", "by", "limit") if name in known), ""]
+
+
+def _dressed(values: Mapping[str, object], language: str) -> dict[str, object]:
+    known: dict[str, Any] = {k: v for k, v in values.items() if v not in (None, "")}
+    if isinstance(known.get("signal"), int):
+        known.setdefault("detail", _signal_name(known["signal"]))
+    if isinstance(known.get("limit"), int | float):
+        known["limit"] = duration(known["limit"], language)
+    return known
+
+
+def _signal_name(number: int) -> str:
+    import signal  # noqa: PLC0415 - rarely needed, and `stoker ls` starts faster without
+
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _quality(parameters: str) -> float:
+    name, _, value = parameters.strip().partition("=")
+    if name.strip() != "q":
+        return 1.0
+    try:
+        return float(value)
+    except ValueError:
+        return 0.0
+
+
+def _catalogue(language: str) -> Mapping[str, str]:
+    if language == "zh":
+        from .zh import TEXTS  # noqa: PLC0415 - one language is enough
+    else:
+        from .en import TEXTS  # noqa: PLC0415
+    return TEXTS
+
+
+def _phrases(language: str) -> Mapping[str, str]:
+    if language == "zh":
+        from .zh_cli import PHRASES  # noqa: PLC0415 - one language is enough
+    else:
+        from .en_cli import PHRASES  # noqa: PLC0415
+    return PHRASES

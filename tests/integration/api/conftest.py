@@ -1,0 +1,32 @@
+"""One server for a module that does not need its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stoker.engines.base import LaunchOrder
+from stoker.engines.fake import Behaviour
+from tests.helpers.api_server import ApiServer, serving
+
+
+def by_name(order: LaunchOrder) -> Behaviour:
+    """A task called `forever` runs until it is stopped; any other ends at once, saying its name."""
+    if order.spec.name == "forever":
+        return Behaviour(run_for_s=None)
+    return Behaviour(output=order.spec.name.encode())
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    with serving(tmp_path_factory.mktemp("home"), by_name) as running:
+        yield running
+
+
+@pytest.fixture
+def own_server(tmp_path: Path) -> Iterator[ApiServer]:
+    """For tests that stop it, break it, or count everything in it."""
+    with serving(tmp_path, by_name) as running:
+        yield running

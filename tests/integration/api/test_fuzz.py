@@ -1,0 +1,134 @@
+"""Everything the OpenAPI document allows and forbids, thrown at a real server.
+
+No 5xx, no undeclared status, no answer that breaks its schema, nothing accepted that the document
+forbids. STOKER_FUZZ_EXAMPLES raises the number of cases for each route.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from schemathesis.specs.openapi.checks import positive_data_acceptance
+
+from stoker.api.app import ROUTES
+from stoker.api.openapi import build_document, statuses
+from stoker.api.route import Route
+from stoker.domain.task import NOT_YET, fields
+from tests.helpers.api_server import ApiServer, serving
+
+from .conftest import by_name
+
+EXAMPLES = int(os.environ.get("STOKER_FUZZ_EXAMPLES", "25"))
+STREAMS = [route for route in ROUTES if route.media_type == "text/event-stream"]
+SOME_TASKS = 20
+
+pytestmark = pytest.mark.timeout(120 + EXAMPLES)
+
+fuzzed = settings(
+    max_examples=EXAMPLES,
+    derandomize=True,
+    deadline=None,
+    phases=[Phase.explicit, Phase.generate, Phase.shrink],
+    suppress_health_check=list(HealthCheck),
+)
+schema = schemathesis.openapi.from_dict(build_document(ROUTES, version="0"))
+
+
+@schema.hook
+def map_path_parameters(context: Any, path_parameters: Any) -> Any:
+    """Most ids that are drawn belong to no task: lead half of the good ones to one that is there."""
+    id = path_parameters["id"] if path_parameters and "id" in path_parameters else None
+    if isinstance(id, str) and re.fullmatch(r"[1-9][0-9]*[02468]", id):
+        path_parameters["id"] = str(int(id) % SOME_TASKS + 1)
+    return path_parameters
+
+
+@pytest.fixture(scope="module")
+def fuzz_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    with serving(tmp_path_factory.mktemp("home"), by_name) as running:
+        for number in range(SOME_TASKS):
+            running.submit(name="forever" if number % 4 == 0 else "", hold=number % 4 == 1)
+        yield running
+
+
+@schema.exclude(path_regex="stream$").parametrize()
+@fuzzed
+def test_the_document_holds(case: schemathesis.Case[Any], fuzz_server: ApiServer) -> None:
+    case.call_and_validate(
+        base_url=fuzz_server.url,
+        headers=fuzz_server.headers(),
+        # what a type cannot say is refused too: `not_yet`, paths, NUL, more GPUs than there are
+        excluded_checks=[positive_data_acceptance],
+        timeout=20,
+    )
+
+
+@pytest.mark.parametrize("route", STREAMS, ids=lambda route: route.path)
+@fuzzed
+@given(
+    id=st.sampled_from(["1", "2", "20", "0", "x"]),
+    query=st.dictionaries(
+        st.sampled_from(["offset", "after", "stream", "attempt", "limit", "x"]),
+        st.one_of(st.integers().map(str), st.sampled_from(["stdout", "stderr", ""]), st.text()),
+        max_size=3,
+    ),
+    last=st.one_of(st.none(), st.integers().map(str), st.text("0123456789-x", max_size=30)),
+)
+def test_streams_answer_what_they_declare(
+    fuzz_server: ApiServer, route: Route, id: str, query: dict[str, str], last: str | None
+) -> None:
+    target = route.path.replace("{id}", id)
+    pairs = {name: value.encode("utf-8", "surrogatepass") for name, value in query.items()}
+    headers = {} if last is None else {"Last-Event-ID": last}
+    with fuzz_server.sse(f"{target}?{urlencode(pairs)}", **headers) as stream:
+        assert stream.status in statuses(route)
+        assert stream.status < 500
+        if stream.status != 200:
+            assert stream.response.headers["Content-Type"] == "application/json"
+
+
+ANY_TEXT = st.text(st.characters(codec="utf-8"), max_size=40)
+STRATEGIES: dict[Any, st.SearchStrategy[Any]] = {
+    str: st.one_of(ANY_TEXT, st.sampled_from(["/", "/tmp", "discard", "merge", "+/x", ""])),
+    int: st.integers(min_value=-2, max_value=2**70),
+    bool: st.booleans(),
+    dict[str, str]: st.dictionaries(ANY_TEXT, ANY_TEXT, max_size=3),
+    tuple[int, ...]: st.lists(st.integers(-1, 5), max_size=3),
+    tuple[str, ...] | str: st.one_of(ANY_TEXT, st.lists(ANY_TEXT, max_size=3)),
+}
+SPECS = st.fixed_dictionaries(
+    {"command": STRATEGIES[tuple[str, ...] | str]},
+    optional={
+        field.name: STRATEGIES[field.kind]
+        for field in fields()
+        if field.name not in NOT_YET | {"command"}
+    },
+)
+
+
+@fuzzed
+@given(spec=SPECS)
+def test_a_task_is_taken_exactly_or_its_field_is_named(
+    fuzz_server: ApiServer, spec: dict[str, Any]
+) -> None:
+    reply = fuzz_server.request("POST", "/tasks", spec)
+    if reply.status == 201:
+        shown = fuzz_server.task(reply.json["id"])["spec"]
+        assert {name: shown[name] for name in spec} == spec
+    else:
+        assert reply.status == 422
+        assert re.match(r"\w+", reply.json["field"])[0] in spec  # type: ignore[index]
+
+
+def test_after_all_this_it_still_works(fuzz_server: ApiServer) -> None:
+    id = fuzz_server.submit(name="still here")
+    fuzz_server.wait_for(id, "FINISHED")
+    assert fuzz_server.request("GET", f"/tasks/{id}/log").body == b"still here"

@@ -1,0 +1,209 @@
+"""Lists: any filter, any order, any page size, also while tasks come and move."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import structs
+
+from stoker.domain.event import Ended, Submitted
+from stoker.domain.key import TaskKey
+from stoker.domain.lifecycle import LIVE, WAITING, State, Task, apply, submit
+from stoker.domain.outcome import End
+from stoker.store.base import Change
+from stoker.store.paging import FEW, NEVER, Query, Sort, cursor_after
+from stoker.store.recorder import SqlStore, open_store
+from tests.helpers.builders import NOON, a_spec, at, placed, started
+
+from .lives import new
+
+SORTS: tuple[Sort, ...] = ("id", "submitted", "finished", "position")
+NAMES = ["", "Train", "train-2", "训练", "100%_x", "É"]
+
+
+@st.composite
+def changes(draw: st.DrawFn, id: int) -> Change:
+    """A task at some point of its life; times and positions collide often."""
+    spec = a_spec(name=draw(st.sampled_from(NAMES)), hold=draw(st.booleans()))
+    first = Submitted(
+        at=at(draw(st.integers(0, 3))),
+        owner=draw(st.sampled_from(["ana", "bob"])),
+        spec=spec,
+        position=draw(st.integers(1, 4)),
+    )
+    task = submit(TaskKey(id), first)
+    events: list[Any] = [first]
+    life = draw(st.integers(0, 3))
+    if life and task.state is State.QUEUED:
+        events.append(placed(f"a{id}", number=id))
+    if life > 1 and len(events) > 1:
+        events.append(started(f"a{id}"))
+    if life > 2 or (life > 1 and len(events) == 1):
+        outcome, reason = draw(st.sampled_from([("succeeded", "exit_zero"), ("lost", "rebooted")]))
+        attempt = f"a{id}" if len(events) > 1 else None
+        end = End(outcome=outcome, reason=reason)  # type: ignore[arg-type]
+        events.append(Ended(at=at(draw(st.integers(4, 6))), attempt=attempt, end=end))
+    for event in events[1:]:
+        task = apply(task, event)
+    return Change(task, tuple(events))
+
+
+HISTORIES = st.integers(0, 25).flatmap(
+    lambda count: st.tuples(*(changes(id) for id in range(1, count + 1)))
+)
+QUERIES = st.builds(
+    Query,
+    states=st.sampled_from([frozenset(), WAITING, LIVE, {State.FINISHED}, {State.QUEUED}]).map(
+        frozenset
+    ),
+    owner=st.sampled_from(["", "", "ana"]),
+    name=st.sampled_from(["", "", "TRAIN", "训", "%", "_", "É"]),
+    outcome=st.sampled_from(["", "", "lost"]),
+    sort=st.sampled_from(SORTS),
+    descending=st.booleans(),
+    limit=st.integers(1, 7),
+)
+
+
+@given(history=HISTORIES, query=QUERIES)
+@settings(max_examples=40)
+def test_pages_put_together_are_the_whole_list(history: list[Change], query: Query) -> None:
+    with recorded(history) as (store, _):
+        expected = [change.task for change in history if matches(change.task, query)]
+        expected.sort(key=order_of(query), reverse=query.descending)
+
+        assert walk(store, query) == [str(task.key) for task in expected]
+
+
+@given(history=HISTORIES, query=QUERIES)
+@settings(max_examples=30)
+def test_no_row_comes_twice_and_none_is_left_out_while_tasks_arrive(
+    history: list[Change], query: Query
+) -> None:
+    arriving = iter([new(id, a_spec(name="train")) for id in range(1000, 1005)])
+    with recorded(history) as (store, record):
+        seen = walk(store, query, between=lambda: record(list(islice(arriving, 1))))
+        asked = [str(c.task.key) for c in history if matches(c.task, query)]
+
+    assert len(seen) == len(set(seen))
+    assert set(asked) <= set(seen)
+    assert all(int(id) >= 1000 for id in set(seen) - set(asked))
+
+
+@contextmanager
+def recorded(history: list[Change]) -> Iterator[tuple[SqlStore, Callable[[list[Change]], None]]]:
+    """Records with this history, and a way to go on recording."""
+    with tempfile.TemporaryDirectory() as folder, asyncio.Runner() as runner:
+        store = open_store(Path(folder) / "stoker.db")
+
+        def record(changes: list[Change]) -> None:
+            runner.run(store.record(changes))
+
+        try:
+            record(history)
+            yield store, record
+        finally:
+            store.close()
+
+
+def walk(store: SqlStore, query: Query, between: Callable[[], None] = lambda: None) -> list[str]:
+    """Every id, page after page."""
+    ids: list[str] = []
+    for _ in range(200):
+        page, cursor = store.readers.page(query, lambda id, *_: id)
+        assert len(page) <= query.limit
+        ids += page
+        if cursor is None:
+            return ids
+        assert len(page) == query.limit
+        query = structs.replace(query, cursor=cursor)
+        between()
+    raise AssertionError("the list has no end")
+
+
+def matches(task: Task, query: Query) -> bool:
+    return (
+        (not query.states or task.state in query.states)
+        and query.owner in ("", task.owner)
+        and ascii_lower(query.name) in ascii_lower(task.spec.name)
+        and query.outcome in ("", task.end.outcome if task.end else None)
+    )
+
+
+def ascii_lower(text: str) -> str:
+    return "".join(c.lower() if c.isascii() else c for c in text)
+
+
+def order_of(query: Query) -> Callable[[Task], tuple[Any, ...]]:
+    never = (1, NOON)
+    keys: dict[str, Callable[[Task], tuple[Any, ...]]] = {
+        "id": lambda task: (task.key,),
+        "submitted": lambda task: (task.key,),
+        "finished": lambda task: ((0, task.finished_at) if task.finished_at else never, task.key),
+        "position": lambda task: (task.position, task.key),
+    }
+    return keys[query.sort]
+
+
+# ---- how they are found
+
+
+@pytest.mark.parametrize(
+    ("query", "few", "index"),
+    [
+        (Query(), True, None),
+        (Query(states=frozenset({State.FINISHED})), True, None),
+        (Query(states=LIVE), True, "tasks_unfinished"),
+        (Query(states=LIVE), False, None),
+        (Query(states=frozenset({State.FINISHED}), sort="finished"), True, "tasks_finished"),
+        (Query(outcome="lost", sort="finished"), True, "tasks_finished"),
+        (Query(states=frozenset({State.QUEUED}), sort="position"), True, "tasks_unfinished"),
+    ],
+)
+@pytest.mark.parametrize("follows", [False, True])
+async def test_a_page_is_found_by_an_index_and_costs_the_same_at_any_depth(
+    store: SqlStore, query: Query, few: bool, index: str | None, follows: bool
+) -> None:
+    lives = [new(id, None, *([] if id % 2 else [ended_early(id)])) for id in range(1, 41)]
+    await store.record(lives)
+    if follows:
+        row = (1, -1, *(None,) * 12, *([] if query.sort == "id" else [NEVER - 1]))
+        query = structs.replace(query, cursor=cursor_after(query, row))
+    sql, parameters = store.readers._paging.statement(query, few=few)
+
+    plan = [row[3] for row in store._pool.fetch(f"EXPLAIN QUERY PLAN {sql}", parameters)]
+
+    if index is None:
+        assert plan[0] in ("SCAN tasks", "SEARCH tasks USING PRIMARY KEY ((id,element)<(?,?))")
+    else:
+        assert any(f"INDEX {index} (" in step for step in plan), plan
+    must_sort = query.sort == "id" and index is not None
+    assert any("ORDER BY" in step for step in plan) == must_sort, plan
+
+
+def ended_early(id: int) -> Ended:
+    return Ended(at=at(id), end=End(outcome="cancelled", reason="cancelled"))
+
+
+async def test_few_are_sorted_and_many_are_walked(store: SqlStore) -> None:
+    query = Query(states=WAITING)
+    probe = store.readers._paging.probe(query)
+    assert probe is not None
+
+    await store.record([new(id) for id in range(1, FEW + 1)])
+    assert store._pool.fetch(probe) == [(FEW,)]
+    await store.record([new(id) for id in range(FEW + 1, FEW + 100)])
+    assert store._pool.fetch(probe) == [(FEW + 1,)]
+
+    assert walk(store, structs.replace(query, limit=100)) == [
+        str(id) for id in range(FEW + 99, 0, -1)
+    ]

@@ -1,0 +1,16 @@
+"""No server, no settings and English, whoever runs the tests."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in [name for name in os.environ if name.startswith(("STOKER_", "LC_", "LANG"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("STOKER_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"

@@ -1,0 +1,146 @@
+"""What a person sees of tasks and nodes, whatever the tasks are called."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from stoker.cli import ls, nodes, show
+from stoker.cli.screen import width
+from stoker.domain.node import Gpu
+from stoker.domain.outcome import End
+from stoker.domain.task import TaskSpec
+from stoker.wire import (
+    AttemptView,
+    CardView,
+    EventView,
+    NodeView,
+    TaskDetail,
+    TaskView,
+    WaitReason,
+)
+
+NOW = datetime.now(UTC)
+HOSTILE = "\x1b]0;owned\x07\x1b[2J\u202eevil\nsecond line\x9b31m"
+
+
+def view(**changes: Any) -> TaskView:
+    base = TaskView(
+        id="17", owner="ana", state="RUNNING", version=3, submitted_at=NOW - timedelta(minutes=5),
+        attempts=1, started_at=NOW - timedelta(minutes=3), finished_at=None, node="node-a",
+        gpu_ids=(0, 1), outcome=None, reason=None, message=None, exit_code=None, signal=None,
+        stopped_by=None, spec=TaskSpec(command=("python", "train.py"), name="训练", gpus=2),
+    )  # fmt: skip
+    return msgspec.structs.replace(base, **changes)
+
+
+def detail(task: TaskView, **changes: Any) -> TaskDetail:
+    base = TaskDetail(task=task, waits=(), attempts=(), events=(), unconfirmed=False)
+    return msgspec.structs.replace(base, **changes)
+
+
+def test_a_list_of_tasks() -> None:
+    waiting = view(id="18", state="QUEUED", started_at=None, node=None, gpu_ids=())
+    failed = view(
+        id="9", state="FINISHED", outcome="failed", message="It ended with exit code 3.",
+        finished_at=NOW - timedelta(hours=2), spec=TaskSpec(command=("a b", "c")), gpu_ids=(),
+    )  # fmt: skip
+    lines = ls.lines([view(), waiting, failed])
+    assert lines[0].split() == ["ID", "STATE", "SINCE", "GPU", "NODE", "TASK"]
+    assert lines[1].split(maxsplit=6) == ["17", "running", "3", "min", "0,1", "node-a", "训练"]
+    assert lines[2].split(maxsplit=6) == ["18", "queued", "5", "min", "(2)", "-", "训练"]
+    assert lines[3].endswith("'a b' c: It ended with exit code 3.")
+    assert "2 h" in lines[3]
+    assert len({width(line.partition("训练")[0]) for line in lines[1:3]}) == 1
+
+
+def test_a_task_in_words() -> None:
+    spec = TaskSpec(
+        command="python a.py", gpus=2, time_limit_s=7200, env={"TOKEN": "secret"}, workdir="/data"
+    )
+    end = End(outcome="failed", reason="killed_by_signal", detail="SIGKILL", signal=9)
+    attempt = AttemptView(
+        id="a", ordinal=1, node="node-a", gpu_ids=(0, 1), placed_at=NOW, started_at=NOW,
+        ended_at=NOW + timedelta(seconds=90), end=end,
+    )  # fmt: skip
+    events = (
+        EventView(seq=1, task="17", event="Submitted", at=NOW, values={}),
+        EventView(seq=2, task="17", event="Placed", at=NOW,
+                  values={"allocation": {"node": "node-a"}}),
+        EventView(seq=3, task="17", event="StopRequested", at=NOW, values={"by": "ana"}),
+        EventView(seq=4, task="17", event="Invented", at=NOW, values={}),
+    )  # fmt: skip
+    task = view(
+        state="FINISHED", outcome="failed", message="It was killed.", finished_at=NOW, spec=spec
+    )
+    text = "\n".join(show.describe(detail(task, attempts=(attempt,), events=events)))
+    for part in (
+        "Task 17: python a.py", "failed after 3 min on node-a, GPU 0, 1", "It was killed.",
+        "/data", "--gpus 2", "--time-limit 7200s", "--env TOKEN=…", "often the machine ran out",
+        "placed on node-a", "asked to stop by ana", "Invented", "1 min",
+    ):  # fmt: skip
+        assert part in text, part
+    assert "secret" not in text
+
+
+def test_why_a_task_waits_and_what_is_not_known() -> None:
+    task = view(state="QUEUED", started_at=None)
+    waits = (WaitReason(code="gpus_busy", message="Needs 2 GPUs."),)
+    text = "\n".join(show.describe(detail(task, waits=waits)))
+    assert "queued for 5 min" in text
+    assert "Needs 2 GPUs." in text
+    assert "out of reach" in "\n".join(show.describe(detail(view(), unconfirmed=True)))
+
+
+@pytest.mark.parametrize("field", ["name", "command", "description", "workdir", "stdout"])
+def test_no_text_of_a_task_reaches_the_terminal_as_it_is(field: str) -> None:
+    values: dict[str, Any] = {"command": "x", field: HOSTILE}
+    task = view(spec=TaskSpec(**values), owner=HOSTILE, node=HOSTILE, message=HOSTILE)
+    found = detail(task, waits=(WaitReason(code="x", message=HOSTILE),), unconfirmed=True)
+    for line in [*ls.lines([task]), *show.describe(found)]:
+        assert line.isprintable() or "训" in line, line
+
+
+def card(**changes: Any) -> CardView:
+    base = CardView(
+        gpu=Gpu(0, "GPU-1", "NVIDIA A100", 40960), task="17", memory_used_mib=1024, utilisation=97,
+        temperature_c=60, power_w=300, foreign=("bob:123:python",),
+    )  # fmt: skip
+    return msgspec.structs.replace(base, **changes)
+
+
+def node(**changes: Any) -> NodeView:
+    base = NodeView(
+        name="node-a", up=True, since=NOW - timedelta(hours=3), why="", cpus=16, cpus_held=2,
+        memory_mib=65536, memory_held_mib=8192, memory_available_mib=50000, load1=1.25,
+        disk_free_mib=102400, limits=("cpus", "memory"), gpu_error="", cards=(card(),),
+    )  # fmt: skip
+    return msgspec.structs.replace(base, **changes)
+
+
+def test_a_node_and_its_cards() -> None:
+    text = "\n".join(nodes.describe(node()))
+    for part in (
+        "node-a  up for 3 h", "2 of 16 CPU cores", "8 GiB of 64 GiB", "100 GiB of disk free",
+        "NVIDIA A100", "17", "1 GiB / 40 GiB", "97 %", "60 °C", "bob:123:python",
+    ):  # fmt: skip
+        assert part in text, part
+    assert "simulated" not in text.lower()
+    assert "Not enforced" not in text
+
+
+def test_what_is_not_as_one_might_think_is_said() -> None:
+    simulated = node(cards=(card(gpu=Gpu(0, "s", "Fast", 1024, True)),), limits=())
+    text = "\n".join(nodes.describe(simulated))
+    assert "Fast (simulated)" in text
+    assert "Nothing computes" in text
+    assert "Not enforced on this node (no writable cgroup): --cpus and --memory." in text
+    bare = node(cards=(), gpu_error="no driver", memory_available_mib=None)
+    assert "No GPUs are listed: no driver" in "\n".join(nodes.describe(bare))
+    gone = node(up=False, why=HOSTILE)
+    lines = list(nodes.describe(gone))
+    assert "out of reach for 3 h" in lines[0]
+    assert all(line.isprintable() for line in lines)

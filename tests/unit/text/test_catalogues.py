@@ -1,0 +1,158 @@
+"""Both languages say the same things, and everything the source can raise is among them."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import string
+
+import pytest
+
+from stoker import text
+from stoker.api.errors import STATUS_OF_CODE
+from stoker.cli.run import COMMANDS
+from stoker.config import Settings
+from stoker.domain.checks import _MEANINGS
+from stoker.domain.event import EVENTS
+from stoker.domain.lifecycle import State
+from stoker.domain.outcome import OUTCOME_OF
+from stoker.domain.task import fields
+from stoker.runner.reason import REASONS
+from stoker.text import en, en_cli, zh, zh_cli
+
+from .codes import SOURCE, codes_in_source, default_codes
+
+CATALOGUES = [(en.TEXTS, zh.TEXTS), (en_cli.PHRASES, zh_cli.PHRASES)]
+DECLARED = ("field.", "setting.")
+"""In English these are the declarations themselves."""
+
+
+def placeholders(template: str) -> set[str]:
+    return {name for _, name, _, _ in string.Formatter().parse(template) if name is not None}
+
+
+@pytest.mark.parametrize(("english", "chinese"), CATALOGUES)
+def test_both_languages_have_the_same_keys(
+    english: dict[str, str], chinese: dict[str, str]
+) -> None:
+    assert set(english) == {key for key in chinese if not key.startswith(DECLARED)}
+
+
+@pytest.mark.parametrize(("english", "chinese"), CATALOGUES)
+def test_both_languages_use_the_same_values(
+    english: dict[str, str], chinese: dict[str, str]
+) -> None:
+    for key, template in english.items():
+        assert placeholders(template) == placeholders(chinese[key]), key
+
+
+@pytest.mark.parametrize(("english", "chinese"), CATALOGUES)
+def test_chinese_is_chinese(english: dict[str, str], chinese: dict[str, str]) -> None:
+    # what is the same in both languages: names of options, GPU, an empty frame
+    same = {key for key in english if english[key] == chinese[key]}
+    assert same <= {
+        "os_error", "ls.gpus", "nodes.gpu", "nodes.limit_cpus", "nodes.limit_memory",
+        "show.finished",
+    }  # fmt: skip
+
+
+def test_no_sentence_has_a_stray_placeholder() -> None:
+    for catalogue in (en.TEXTS, zh.TEXTS, en_cli.PHRASES, zh_cli.PHRASES):
+        for key, template in catalogue.items():
+            if not key.startswith(DECLARED):
+                assert all(name.isidentifier() for name in placeholders(template)), key
+
+
+def test_every_code_in_the_source_has_words() -> None:
+    used = {use.code for use in codes_in_source()}
+    assert used, "nothing was found: the search is broken"
+    known = used | default_codes() | set(STATUS_OF_CODE) | {code for _, code in _MEANINGS}
+    assert known - set(en.TEXTS) == set()
+
+
+def test_every_sentence_gets_its_values() -> None:
+    missing = [
+        (use.where, use.code, sorted(wants))
+        for use in codes_in_source()
+        if use.values is not None
+        and (wants := placeholders(en.TEXTS.get(use.code, "")) - use.values)
+    ]
+    assert missing == []
+
+
+def test_every_hint_gets_its_values() -> None:
+    missing = [
+        (use.where, use.code)
+        for use in codes_in_source()
+        if use.values is not None
+        and placeholders(en.TEXTS.get(f"{use.code}.hint", "")) - use.values
+    ]
+    assert missing == []
+
+
+def test_validation_messages_get_their_values() -> None:
+    for pattern, code in _MEANINGS:
+        given = set(pattern.groupindex) | ({"choices"} if code == "not_a_choice" else set())
+        assert placeholders(en.TEXTS[code]) <= given, code
+
+
+@pytest.mark.parametrize("language", text.LANGUAGES)
+def test_every_end_of_a_task_has_a_sentence(language: str) -> None:
+    for code in {*OUTCOME_OF, *REASONS}:
+        for values in ({}, {"detail": "X"}, {"exit_code": 3}, {"by": "ana"}, {"limit": 60}):
+            said = text.reason(code, values, language)
+            assert said != text.reason("no such code", {}, language)
+            if code != "exit_code" or "exit_code" in values:
+                assert "?" not in said, (code, values)
+
+
+@pytest.mark.parametrize("language", text.LANGUAGES)
+def test_every_state_and_outcome_has_a_word(language: str) -> None:
+    words = [text.state_word(state, None, language) for state in State]
+    words += [text.state_word("FINISHED", o, language) for o in set(OUTCOME_OF.values())]
+    assert len(set(words)) == len(words)
+    assert not any(word.isupper() for word in words)
+
+
+def test_every_field_and_setting_has_chinese() -> None:
+    assert {f"field.{f.name}" for f in fields()} == {k for k in zh.TEXTS if k.startswith("field.")}
+    names = {f"setting.{f.name}" for f in dataclasses.fields(Settings)}
+    assert names == {k for k in zh.TEXTS if k.startswith("setting.")}
+
+
+def test_every_command_and_event_has_words() -> None:
+    for name in COMMANDS:
+        assert {f"help.{name}", f"help.{name}.usage", f"help.{name}.more"} <= set(en_cli.PHRASES)
+    for event in EVENTS:
+        assert f"event.{event.__name__}" in en_cli.PHRASES
+
+
+def test_every_phrase_the_commands_use_exists_and_is_used() -> None:
+    exact, beginnings = _phrases_in_cli()
+    assert exact - set(en_cli.PHRASES) == set()
+    unused = {
+        key
+        for key in en_cli.PHRASES
+        if key not in exact and not key.startswith((*beginnings, "opt.", "event."))
+    }
+    assert unused == set()
+
+
+def _phrases_in_cli() -> tuple[set[str], set[str]]:
+    """Every constant in cli/ that looks like a key, and the fixed beginnings of computed ones."""
+    exact: set[str] = set()
+    beginnings: set[str] = set()
+    heads = {key.partition(".")[0] for key in en_cli.PHRASES}
+    for path in (SOURCE / "cli").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.JoinedStr) and isinstance(node.values[0], ast.Constant):
+                beginnings.add(str(node.values[0].value))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                head, dot, rest = node.value.partition(".")
+                if node.value in en_cli.PHRASES or (
+                    dot and head in heads and rest.replace("_", "").isalpha()
+                ):
+                    exact.add(node.value)
+    exact -= beginnings
+    names = {f"{head}." for head in heads}
+    return exact, {begin for begin in beginnings if begin.startswith(tuple(names))}

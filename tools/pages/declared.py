@@ -1,0 +1,130 @@
+"""What the source itself declares: codes that it raises, reasons to wait, notes on fields.
+
+Found by reading the source as text, because a code that is raised is not a value anywhere. A code
+that is put together at run time would escape; the tests of the catalogues look for those.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import stoker
+from stoker.api.errors import STATUS_OF_CODE, status_of
+from stoker.domain.errors import AppError, InvalidSpec, NeverFits
+from stoker.text import en
+
+SOURCES = Path(stoker.__file__).parent
+REASON, BAD_SETTING = "Reason", "BadSetting"
+NEVER = "never_on"
+"""The function whose reasons refuse a submit; all others only say why a task waits."""
+
+
+@cache
+def raised_codes() -> dict[str, type[AppError] | None]:
+    """Codes with the class they are raised as; None for a reason to wait or a bad setting."""
+    kinds = {kind.__name__: kind for kind in _descendants(AppError)}
+    found: dict[str, type[AppError] | None] = {kind.code: kind for kind in kinds.values()}
+    for function, call in _calls():
+        name = _name(call)
+        place = 1 if name == BAD_SETTING else 0
+        if name not in (*kinds, REASON, BAD_SETTING) or len(call.args) <= place:
+            continue
+        kind = NeverFits if function.name == NEVER else kinds.get(name)
+        for code in _texts(call.args[place], function):
+            found.setdefault(code, kind)
+    found.update(dict.fromkeys(_validation_codes(), InvalidSpec))
+    return found
+
+
+def wait_codes() -> set[str]:
+    """Why a task waits."""
+    return {
+        code
+        for function, call in _calls()
+        if _name(call) == REASON and function.name != NEVER
+        for code in _texts(call.args[0], function)
+    }
+
+
+def statuses() -> dict[str, int]:
+    """HTTP status by code, for those that the API answers with."""
+    found = dict(STATUS_OF_CODE)
+    for code, kind in raised_codes().items():
+        if kind is not None and code not in found:
+            status = status_of(kind(code))
+            if status != 500 or code == "internal":  # the others are answered as that one
+                found[code] = status
+    return found
+
+
+def field_notes(name: str) -> dict[str, str]:
+    """The notes under the fields of the class `name`, by field."""
+    notes: dict[str, str] = {}
+    for path in (SOURCES / "wire.py", *sorted((SOURCES / "domain").glob("*.py"))):
+        for node in ast.walk(_parsed(path)):
+            if isinstance(node, ast.ClassDef) and node.name == name:
+                notes.update(_notes(node))
+    return notes
+
+
+def _notes(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
+    for before, after in zip(node.body, node.body[1:], strict=False):
+        if isinstance(before, ast.AnnAssign) and isinstance(before.target, ast.Name):
+            value = after.value if isinstance(after, ast.Expr) else None
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                yield before.target.id, inspect.cleandoc(value.value)
+
+
+def _calls() -> Iterator[tuple[ast.FunctionDef | ast.AsyncFunctionDef, ast.Call]]:
+    """Every call inside a function."""
+    for path in sorted(SOURCES.rglob("*.py")):
+        for function in ast.walk(_parsed(path)):
+            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                for node in ast.walk(function):
+                    if isinstance(node, ast.Call):
+                        yield function, node
+
+
+def _texts(value: ast.expr, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
+    """The code that `value` is; for a variable, the known codes among what it is set to."""
+    if isinstance(value, ast.Constant):
+        if isinstance(value.value, str) and value.value:
+            yield value.value
+    elif isinstance(value, ast.Name):
+        for node in ast.walk(function):
+            if isinstance(node, ast.Assign) and _name_of(node.targets[0]) == value.id:
+                for inner in ast.walk(node.value):
+                    if isinstance(inner, ast.Constant) and inner.value in en.TEXTS:
+                        yield str(inner.value)
+
+
+def _validation_codes() -> Iterator[str]:
+    """`(re.compile(...), code)`: what messages of the decoder mean."""
+    for node in ast.walk(_parsed(SOURCES / "domain" / "checks.py")):
+        if isinstance(node, ast.Tuple) and len(node.elts) == 2:
+            first, second = node.elts
+            if isinstance(first, ast.Call) and isinstance(second, ast.Constant):
+                yield str(second.value)
+
+
+def _descendants(kind: type[AppError]) -> Iterator[type[AppError]]:
+    yield kind
+    for below in kind.__subclasses__():
+        yield from _descendants(below)
+
+
+def _name(call: ast.Call) -> str:
+    return _name_of(call.func)
+
+
+def _name_of(node: ast.expr) -> str:
+    return str(getattr(node, "id", getattr(node, "attr", "")))
+
+
+@cache
+def _parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))

@@ -1,0 +1,68 @@
+"""Settings, from their declaration and the options of `up`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import click
+
+from stoker import text
+from stoker.config import DEFAULT_LISTEN, Settings
+
+from .cli import command_of
+from .markdown import table
+
+
+def page() -> str:
+    flags = {p.name: p.opts[-1] for p in command_of("up").params if isinstance(p, click.Option)}
+    rows = [
+        (f"`{s.name}`",
+         "`STOKER_" + s.name.upper() + "`",
+         f"`{flags[s.name]}`" if s.name in flags else "–",
+         _default(s),
+         s.metadata["about"],
+         text.about_field(f"setting.{s.name}", "–", "zh"))
+        for s in dataclasses.fields(Settings)
+    ]  # fmt: skip
+    return "\n".join(
+        [
+            "# Settings",
+            "",
+            "Read once, when the server starts: from `config.toml` in the state folder, then the "
+            "environment, then options of `stoker up`; the last one wins. Unknown keys are errors. "
+            "`stoker config show` prints every value with where it came from.",
+            "",
+            *table(("setting", "environment", "option", "default", "meaning", "中文"), rows),
+            "",
+            "`home` is chosen by the environment only, since the file is in it. Without "
+            "`STOKER_HOME` it is `$XDG_STATE_HOME/stoker` or `~/.local/state/stoker`; when that is on "
+            "a network file system, `/var/tmp/stoker-UID`.",
+            "",
+            "```toml",
+            "# config.toml",
+            f'listen = "{DEFAULT_LISTEN}"',
+            "simulate_gpus = 4",
+            "```",
+            "",
+            "For commands that talk to a server:",
+            "",
+            *table(
+                ("environment", "means"),
+                (
+                    ("`STOKER_HOME`", "the state folder in which address and token are found"),
+                    ("`STOKER_URL`", "another server, for example `http://127.0.0.1:7433`"),
+                    ("`STOKER_TOKEN`", "the token for it"),
+                    ("`LC_ALL`, `LC_MESSAGES`, `LANG`", "Chinese when it begins with `zh`"),
+                ),
+            ),
+            "",
+        ]
+    )
+
+
+def _default(setting: dataclasses.Field[Any]) -> str:
+    if setting.default is dataclasses.MISSING:
+        return "see below"
+    return f"`{json.dumps(setting.default)}`"
