@@ -49,7 +49,7 @@ def end_all(folder: Path, patience_s: float = 30.0) -> None:
         if time.monotonic() > deadline:
             raise TimeoutError(f"these processes do not end: {sorted(left)}")
         time.sleep(0.05)
-    for group in groups:
+    for group in [*groups, *{group.parent for group in groups}]:
         with contextlib.suppress(OSError):
             group.rmdir()
 

@@ -26,7 +26,7 @@ from typing_extensions import override
 from stoker import __version__
 from stoker.api.app import create_app
 from stoker.api.serve import Server, listen
-from stoker.config import Settings, network_file_system, split_address
+from stoker.config import Settings, split_address
 from stoker.domain.errors import AppError, StoreError
 from stoker.engines.fleet.engine import FleetEngine
 from stoker.engines.fleet.local import LocalRunner
@@ -34,6 +34,7 @@ from stoker.flow import loop
 from stoker.flow.context import Flow
 from stoker.flow.recover import recover
 from stoker.runner import build, killpoint
+from stoker.runner.filesystem import network_filesystem
 from stoker.store.logs import LogFolder
 from stoker.store.recorder import SqlStore, open_store
 
@@ -162,7 +163,7 @@ def _local_runner(settings: Settings) -> LocalRunner:
 
 def _prepare_home(home: Path) -> None:
     """A folder of our own on a local disk."""
-    kind = network_file_system(home)
+    kind = network_filesystem(str(home))
     if kind:
         raise StoreError("network_disk", home=str(home), kind=kind)
     try:
@@ -224,6 +225,7 @@ def _write_server_file(home: Path, url: str) -> None:
 
 
 def _set_up_logging(level: str) -> None:
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     logging.basicConfig(
         level=level.upper(),
         format="%(asctime)s %(levelname)s %(name)s %(message)s",

@@ -10,18 +10,13 @@ from __future__ import annotations
 import dataclasses
 import os
 import socket
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-NETWORK_FILE_SYSTEMS = frozenset(
-    {
-        "nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "fuse.sshfs", "fuse.ceph",
-        "fuse.glusterfs", "fuse.rclone", "lustre", "gpfs", "beegfs", "pvfs2", "orangefs", "ncpfs",
-    }
-)  # fmt: skip
+from stoker.runner.filesystem import network_filesystem
+
 DEFAULT_LISTEN = "127.0.0.1:7433"
 
 
@@ -108,28 +103,6 @@ def split_address(listen: str) -> tuple[str, int]:
     return host or "0.0.0.0", int(port)  # noqa: S104 - asked for by an empty host
 
 
-def network_file_system(path: Path) -> str:
-    """The type of network file system that `path` (or its nearest parent) is on, or ""."""
-    real = path
-    while not real.exists() and real != real.parent:
-        real = real.parent
-    target = os.path.realpath(real)
-    best, kind = "", ""
-    try:
-        lines = (
-            Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-        )
-    except OSError:
-        return ""
-    for line in lines:
-        left, _, right = line.partition(" - ")
-        mount = left.split(" ")[4].replace("\\040", " ")
-        inside = target == mount or target.startswith(mount.rstrip("/") + "/")
-        if inside and len(mount) >= len(best):
-            best, kind = mount, right.split(" ")[0]
-    return kind if kind in NETWORK_FILE_SYSTEMS else ""
-
-
 def _home(environ: Mapping[str, str]) -> tuple[Path, str]:
     given = environ.get("STOKER_HOME", "")
     if given:
@@ -137,7 +110,7 @@ def _home(environ: Mapping[str, str]) -> tuple[Path, str]:
     state = environ.get("XDG_STATE_HOME", "")
     base = Path(state) if state.startswith("/") else Path(os.path.expanduser("~/.local/state"))
     home = base / "stoker"
-    if network_file_system(home):
+    if network_filesystem(str(home)):
         local = Path(f"/var/tmp/stoker-{os.getuid()}")  # noqa: S108 - made 0700 and checked by `up`
         return local, "default (home is on a network file system)"
     return home, "default"
@@ -145,9 +118,13 @@ def _home(environ: Mapping[str, str]) -> tuple[Path, str]:
 
 def _file(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        raw = path.read_bytes()
     except FileNotFoundError:
         return {}
+    import tomllib  # noqa: PLC0415 - most have no such file, and every command starts here
+
+    try:
+        return tomllib.loads(raw.decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadSetting(str(path), "bad_file", str(error)) from error
 

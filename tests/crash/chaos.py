@@ -136,6 +136,12 @@ class Chaos:
             self.deaths["runner"] += 1
 
     def _pause(self) -> None:
+        if self.random.random() < 0.25:
+            # Not beyond this step: the next one would wait for it.
+            self.site.server.signal(signal.SIGSTOP)
+            time.sleep(self.random.uniform(0.02, 0.2))
+            self.others["pauses of a server"] += self.site.server.signal(signal.SIGCONT)
+            return
         found = self.site.processes("supervisor", "runner", "forker")
         if found:
             victim = self.random.choice(found)

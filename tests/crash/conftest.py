@@ -10,7 +10,7 @@ import pytest
 
 from . import witness
 from .harness import Site
-from .server import Zygote
+from .server import Program, Zygote
 
 MakeSite = Callable[..., Site]
 
@@ -31,16 +31,20 @@ def zygote() -> Iterator[Zygote]:
 def make_site(tmp_path: Path, program: Path, zygote: Zygote) -> Iterator[MakeSite]:
     """Sites with the arguments of `Site`; each is ended after the test, whatever happened."""
     made: list[Site] = []
+    starters: list[Program] = []
 
-    def make(start: Any = None, **how: Any) -> Site:
+    def make(start: Program | None = None, **how: Any) -> Site:
         folder = tmp_path / f"site{len(made)}"
         folder.mkdir()
+        starters.extend([start] if start else [])
         made.append(Site(folder, start or zygote, program, **how))
         return made[-1]
 
     yield make
     for site in made:
         site.close()
+    for starter in starters:
+        starter.close()
 
 
 @pytest.fixture

@@ -133,7 +133,7 @@ def test_full_disk_refuses_submits_and_loses_nothing(small_home: Path, make_site
 
 
 def test_full_spool_records_ends_and_obeys_stops(small_spool: Path, make_site: MakeSite) -> None:
-    """Records are preallocated, and a signal without an order means cancel."""
+    """Records are preallocated, a signal without an order means cancel, and a runner can start."""
     site = make_site(home=small_spool)
     ending, stopped = site.submit(
         {"command": site.witness.command(until=site.go, code=3), "gpus": 2},
@@ -142,6 +142,8 @@ def test_full_spool_records_ends_and_obeys_stops(small_spool: Path, make_site: M
     site.await_start(ending, stopped)
     ballast = small_spool / "spool/ballast"
     fill(ballast)
+    (runner,) = site.processes("runner")
+    site.kill(runner)
     assert site.cancel(stopped)
     site.go.touch()
     site.await_state(stopped, "FINISHED")
@@ -161,9 +163,8 @@ def test_clock_jumps_change_no_limit_and_no_order(make_site: MakeSite, tmp_path:
         pytest.skip("faketime is not installed (tools/packages.txt)")
     clock = tmp_path / "clock"
     clock.write_text("+0\n")
-    program = Program()
     site = make_site(
-        program,
+        Program(),
         environ={
             "LD_PRELOAD": str(FAKETIME),
             "FAKETIME_TIMESTAMP_FILE": str(clock),
@@ -190,8 +191,6 @@ def test_clock_jumps_change_no_limit_and_no_order(make_site: MakeSite, tmp_path:
     assert 1.5 < lived_s < 4, f"a limit of 2 s became {lived_s}"
     assert ended.exit_code == 3
     assert [line.task for line in starts(site, *order)] == order
-    site.close()
-    program.close()
 
 
 def test_reboot_loses_what_ran_and_reruns_what_asked_for_it(
@@ -205,8 +204,7 @@ def test_reboot_loses_what_ran_and_reruns_what_asked_for_it(
     trial = subprocess.run([*prefix, "true"], capture_output=True, text=True, check=False)
     if trial.returncode != 0:
         pytest.skip(f"cannot give a process another boot id: {trial.stderr.strip()}")
-    program = Program(prefix)
-    site = make_site(program)
+    site = make_site(Program(prefix))
     lost, again, waiting = site.submit(
         {"command": site.witness.command(), "gpus": 2},
         {"command": site.witness.command(until=site.go), "gpus": 2, "requeue_on_loss": True},
@@ -225,7 +223,6 @@ def test_reboot_loses_what_ran_and_reruns_what_asked_for_it(
     assert site.end_of(again).outcome == "succeeded"
     assert site.end_of(waiting).outcome == "succeeded"
     assert {attempt.boot for attempt in site.history.attempts} == set(boots)
-    program.close()
 
 
 def test_second_server_on_a_home_leaves_it_alone(site: Site) -> None:
@@ -296,7 +293,6 @@ def test_stopped_server_leaves_tasks_at_work(make_site: MakeSite, number: signal
     assert text.count("over 3") == 1
     site.judge()
     assert {one.process for one in site.processes("runner")} <= before
-    program.close()
 
 
 def starts(site: Site, *ids: str) -> list[Line]:

@@ -6,17 +6,20 @@ from __future__ import annotations
 
 import signal
 import sqlite3
+import subprocess
 import time
 from contextlib import closing
+from functools import partial
 
 import pytest
 
 from stoker.runner import killpoint
 from stoker.runner.record import BEFORE_CLAIM
 
+from .conftest import MakeSite
 from .harness import Site
 from .processes import Found
-from .server import wait_until
+from .server import Program, wait_until
 
 LIFE_S = 0.3
 
@@ -129,7 +132,7 @@ def test_daemonised_grandchild_is_ended_after_the_command(
 @pytest.mark.parametrize("child", CHILDREN)
 def test_daemonised_grandchild_is_ended_by_a_cancel(site: Site, child: str) -> None:
     (id,) = site.submit({"command": site.witness.command(child=child), "grace_s": 1})
-    wait_until(lambda: site.witness.has_said("tick", task=id, who="child"), 10, "the grandchild")
+    wait_until(lambda: said_by_child(site, id), 10, "the grandchild")
     assert site.cancel(id)
     site.judge()
     assert site.end_of(id).outcome == "cancelled"
@@ -147,16 +150,77 @@ def test_daemonised_grandchild_of_a_killed_supervisor_is_ended(site: Site, child
     assert site.end_of(id).reason == "supervisor_died"
 
 
+def test_grandchildren_are_ended_where_there_are_no_cgroups(make_site: MakeSite) -> None:
+    """A plain account: descent, session and marker must do; one of them carries no marker."""
+    hidden = 'mount -t tmpfs -o ro none /sys/fs/cgroup && exec "$@"'
+    prefix = ("unshare", "--mount", "sh", "-c", hidden, "sh")
+    trial = subprocess.run([*prefix, "true"], capture_output=True, text=True, check=False)
+    if trial.returncode != 0:
+        pytest.skip(f"cannot hide the cgroups: {trial.stderr.strip()}")
+    site = make_site(Program(prefix))
+    _, nodes = site.ask("GET", "/nodes")
+    assert nodes[0]["limits"] == [], "there are cgroups all the same"
+    ending = start_with_children(site, run_ms=100)
+    site.drain(10)
+    stopped = start_with_children(site)
+    assert all(site.cancel(id) for id in stopped)
+    site.drain(10)
+    killed = start_with_children(site)
+    for one in site.processes("supervisor"):
+        site.kill(one)
+    site.judge()
+    assert {site.end_of(id).outcome for id in ending} == {"succeeded"}
+    assert {site.end_of(id).outcome for id in stopped} == {"cancelled"}
+    assert {site.end_of(id).outcome for id in killed} == {"lost"}
+
+
 def test_command_without_supervisor_and_forker_is_ended_before_it_is_lost(site: Site) -> None:
     """Nobody is left who would be told of its death: the next runner finds it by its record."""
     spec = {"gpus": 4, "requeue_on_loss": True}
     (id,) = site.submit({"command": site.witness.command(1500, child="setsid"), **spec})
-    wait_until(lambda: site.witness.has_said("tick", task=id, who="child"), 10, "the grandchild")
+    wait_until(lambda: said_by_child(site, id), 10, "the grandchild")
     for one in (*site.processes("forker"), *site.processes("supervisor")):
         site.kill(one)
     site.judge()
     assert site.end_of(id).outcome == "succeeded"
     assert len(site.history.attempts) == 2
+
+
+@pytest.mark.parametrize("how", ["forker died", "runner replaced"])
+def test_death_of_a_supervisor_that_another_forker_made_is_noticed(site: Site, how: str) -> None:
+    """R8: its own forker cannot tell anybody, and half a minute until a rescan is too long."""
+    (id,) = site.submit({"command": site.witness.command(), "gpus": 4})
+    site.await_start(id)
+    (old,) = site.processes("runner")
+    (supervisor,) = site.processes("supervisor")
+    if how == "forker died":
+        for one in site.processes("forker"):
+            site.kill(one)
+    else:
+        site.start_runner("--replace")
+    wait_until(lambda: is_served_by_another(site, old), 10, "another runner to serve the node")
+    site.kill(supervisor)
+    site.judge(10)
+    assert site.end_of(id).reason == "supervisor_died"
+
+
+def is_served_by_another(site: Site, old: Found) -> bool:
+    _, nodes = site.ask("GET", "/nodes")
+    runners = [one.process for one in site.processes("runner")]
+    return bool(nodes[0]["up"] and runners and runners != [old.process])
+
+
+def start_with_children(site: Site, run_ms: int = 60_000) -> list[str]:
+    """One task per way to get away, each with a grandchild that lives."""
+    commands = [site.witness.command(run_ms, child=child) for child in CHILDREN]
+    ids = site.submit(*[{"command": words, "gpus": 1, "grace_s": 1} for words in commands])
+    for id in ids:
+        wait_until(partial(said_by_child, site, id), 10, f"the grandchild of task {id}")
+    return ids
+
+
+def said_by_child(site: Site, id: str) -> bool:
+    return site.witness.has_said("tick", task=id, who="child")
 
 
 def pause_before_claim(site: Site) -> Found:

@@ -182,8 +182,9 @@ class RunnerProcess:
         if self.process is not None:
             self.process.wait(PATIENCE_S)
         for folder in Path("/sys/fs/cgroup").rglob("stoker-" + group_name(str(self.spool), "")):
-            with contextlib.suppress(OSError):
-                folder.rmdir()
+            for below in [*folder.rglob("*/"), folder]:
+                with contextlib.suppress(OSError):
+                    below.rmdir()
 
     def _commands(self) -> list[int]:
         return [p for p in Snapshot().stats if marker(p).partition(".")[0] in self.attempts]

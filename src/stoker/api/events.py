@@ -56,12 +56,12 @@ async def list_events(call: Call[EventsQuery, None]) -> EventPage:
     refusals=(429,),
 )
 async def stream_events(call: Call[EventStreamQuery, None]) -> EventStream:
-    """Events as they happen: `event` with an EventView, its `seq` as id; `reset` when the cursor
+    """Events as they happen: `event` with an EventView; `reset` when the cursor
     is stale or there was none. Resumable by Last-Event-ID."""
     after = call.query.after
     last = call.header(b"last-event-id")
     if last is not None:
-        after = parse_integer(last, field="Last-Event-ID")
+        after = _resumed(last, call.parts.readers.identity)
     return call.parts.streams.answer(_follow(call.parts, after))
 
 
@@ -74,14 +74,14 @@ async def _follow(parts: Parts, after: int | None) -> Frames:
     last = readers.last_seq()
     if after is None or _is_stale(readers, after, last):
         after = last
-        yield frame(b'{"last":%d}' % last, event="reset", id=last)
+        yield frame(b'{"last":%d}' % last, event="reset", id=_cursor(last, readers.identity))
     said = clock()
     while True:
         seen = news.last  # before looking, so that what comes meanwhile wakes us
         events = event_views(readers.events_after(after, PAGE))
         if events:
             after, said = events[-1].seq, clock()
-            yield b"".join(_frame(event) for event in events)
+            yield b"".join(_frame(event, readers.identity) for event in events)
             continue
         await news.after(max(seen, after), said + KEEP_ALIVE_S - clock())
         if clock() - said >= KEEP_ALIVE_S:
@@ -89,8 +89,20 @@ async def _follow(parts: Parts, after: int | None) -> Frames:
             yield KEEP_ALIVE
 
 
-def _frame(event: EventView) -> bytes:
-    return frame(to_json(event), event="event", id=event.seq)
+def _frame(event: EventView, identity: str) -> bytes:
+    return frame(to_json(event), event="event", id=_cursor(event.seq, identity))
+
+
+def _cursor(seq: int, identity: str) -> str:
+    """Where a stream is, and in whose history: numbers of other records mean nothing here."""
+    return f"{seq}.{identity[:12]}"
+
+
+def _resumed(last: str, identity: str) -> int | None:
+    """The number in a Last-Event-ID; None when it is of other records."""
+    number, _, records = last.partition(".")
+    seq = parse_integer(number, field="Last-Event-ID")
+    return seq if records in ("", identity[:12]) else None
 
 
 def _is_stale(readers: Readers, after: int, last: int) -> bool:

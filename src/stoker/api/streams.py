@@ -30,7 +30,7 @@ MOST_STREAMS = 512
 Frames = AsyncGenerator[bytes, None]
 
 
-def frame(data: bytes, *, event: str = "", id: int | None = None) -> bytes:
+def frame(data: bytes, *, event: str = "", id: int | str | None = None) -> bytes:
     """One event. `data` is JSON, so it has no line ends."""
     head = f"event: {event}\n" if event else ""
     if id is not None:

@@ -28,7 +28,7 @@ from stoker.wire import (
 
 from .query import NoQuery, Query
 from .route import Call, route
-from .views import attempt_view, event_views, shown_in, task_view
+from .views import attempt_view, event_views, listed, shown_in, task_view
 
 MOST_ROWS = 500
 
@@ -86,12 +86,12 @@ async def submit_batch(call: Call[NoQuery, Batch]) -> BatchCreated:
 @route("GET", "/tasks", access="token", query=TasksQuery, answer=TaskPage)
 async def list_tasks(call: Call[TasksQuery, None]) -> TaskPage:
     """Tasks, newest first unless asked otherwise, page by page."""
-    wanted, readers, show = _wanted(call.query), call.parts.readers, shown_in(call.language)
+    wanted, readers = _wanted(call.query), call.parts.readers
     if wanted.name or wanted.owner or wanted.outcome:  # no index: may look at every task there is
-        tasks, following = await asyncio.to_thread(readers.page, wanted, show)
+        rows, following = await asyncio.to_thread(readers.page, wanted)
     else:
-        tasks, following = readers.page(wanted, show)
-    return TaskPage(tasks=tuple(tasks), next=following)
+        rows, following = readers.page(wanted)
+    return TaskPage(tasks=listed(rows, call.language), next=following)
 
 
 @route("GET", "/tasks/{id}", access="token", answer=TaskDetail)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from functools import cache, lru_cache
+from typing import Any, cast
 
 import msgspec
 from msgspec import Raw
@@ -13,7 +14,7 @@ from stoker import text
 from stoker.domain.attempt import Attempt
 from stoker.domain.lifecycle import Task
 from stoker.domain.outcome import End
-from stoker.store.readers import EventRow, View
+from stoker.store.readers import EventRow, ListedRow, View
 from stoker.wire import AttemptView, EventView, TaskView
 
 
@@ -22,6 +23,7 @@ class _Limit(msgspec.Struct):
 
 
 _decode_limit = msgspec.json.Decoder(_Limit).decode
+_decode_end = msgspec.json.Decoder(End).decode
 
 
 def task_view(task: Task, language: str) -> TaskView:
@@ -93,6 +95,23 @@ def shown_in(language: str) -> View[TaskView]:
     return show
 
 
+def listed(rows: Sequence[ListedRow], language: str) -> tuple[TaskView, ...]:
+    """Rows of a list, put together as JSON: what is in them is never taken apart again."""
+    views = tuple(Raw(_listed(row, language).encode()) for row in rows)
+    return cast("tuple[TaskView, ...]", views)
+
+
+def _listed(row: ListedRow, language: str) -> str:
+    sentence = "null"
+    if row.end is not None:
+        end = _decode_end(row.end)
+        limit_s = _decode_limit(row.spec).time_limit_s if end.reason == "time_limit" else None
+        sentence = _quoted(
+            end.reason, end.detail, end.exit_code, end.signal, row.stopped_by, limit_s, language
+        )
+    return f'{row.shown[:-1]},"message":{sentence},"spec":{row.spec}}}'
+
+
 def attempt_view(attempt: Attempt) -> AttemptView:
     return AttemptView(
         id=attempt.id,
@@ -111,6 +130,12 @@ def event_views(rows: Sequence[EventRow]) -> tuple[EventView, ...]:
         EventView(seq=row.seq, task=row.task, event=row.event, at=row.at, values=row.values)
         for row in rows
     )
+
+
+@lru_cache(1024)
+def _quoted(*end: Any) -> str:
+    """The sentence as JSON."""
+    return msgspec.json.encode(_sentence(*end)).decode()
 
 
 @lru_cache(1024)

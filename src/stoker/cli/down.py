@@ -58,8 +58,7 @@ def _stop_tasks(home: Path, is_sure: bool) -> int:
         tasks = list(client.tasks(state=["unfinished"], page=200))
         if tasks and not is_sure and sys.stdin.isatty():
             click.confirm(words("down.confirm", count=len(tasks)), abort=True)
-        waiting = [task for task in tasks if task.state in ("HELD", "QUEUED")]
-        for task in [*waiting, *(task for task in tasks if task not in waiting)]:
+        for task in sorted(tasks, key=lambda task: task.state not in ("HELD", "QUEUED")):
             try:
                 client.cancel(task.id)
             except Refused as error:

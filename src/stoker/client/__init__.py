@@ -228,7 +228,7 @@ class Client:
     ) -> Iterator[wire.EventView | StreamReset]:
         for message in self._listen("/events/stream", {"after": after}, deadline):
             if message.event == "reset":
-                yield StreamReset(int(message.id or 0))
+                yield StreamReset(int((message.id or "0").partition(".")[0]))
             else:
                 yield self._decoded(message.data.encode(), wire.EventView)
 

@@ -6,9 +6,12 @@ is not refused here arrives at the process byte for byte.
 
 from __future__ import annotations
 
+import operator
 import re
 import typing
 from collections.abc import Iterator
+
+import msgspec
 
 from .errors import InvalidSpec
 from .task import NOT_YET, TaskSpec, fields
@@ -22,22 +25,37 @@ RESERVED_ENV = frozenset({"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "CUD
 """They say which cards a task holds; so does everything that begins with STOKER_."""
 
 
+_encode = msgspec.json.Encoder().encode
+
+
 def check(spec: TaskSpec) -> None:
     """Refuse what cannot be run as asked."""
     _check_not_yet(spec)
-    for field, text in _texts(spec):
-        if "\0" in text:
-            raise InvalidSpec("nul", field=field)
+    _check_nul(spec)
     _check_command(spec)
     _check_paths(spec)
     _check_env(spec)
     _check_gpus(spec)
 
 
+_NOT_YET = sorted(NOT_YET)
+_not_yet_values = operator.attrgetter(*_NOT_YET)
+_NOTHING_ASKED = tuple({f.name: f.default for f in fields()}[name] for name in _NOT_YET)
+
+
 def _check_not_yet(spec: TaskSpec) -> None:
-    for field in fields():
-        if field.name in NOT_YET and getattr(spec, field.name) != field.default:
-            raise InvalidSpec("not_yet", field=field.name)
+    asked = _not_yet_values(spec)
+    if asked != _NOTHING_ASKED:
+        pairs = zip(_NOT_YET, asked, _NOTHING_ASKED, strict=True)
+        raise InvalidSpec("not_yet", field=next(n for n, value, usual in pairs if value != usual))
+
+
+def _check_nul(spec: TaskSpec) -> None:
+    """One look at the whole is quick; only what may have a NUL is looked at field by field."""
+    if b"\\u0000" in _encode(spec):
+        for field, text in _texts(spec):
+            if "\0" in text:
+                raise InvalidSpec("nul", field=field)
 
 
 def _texts(spec: TaskSpec) -> Iterator[tuple[str, str]]:

@@ -15,6 +15,10 @@ from .context import Flow
 log = logging.getLogger("stoker.flow")
 
 
+MOST_LINES = 20
+"""A larger batch is one line in the log."""
+
+
 def moved(task: Task, *events: Event) -> Change:
     """`task` after `events`, ready to be recorded."""
     for event in events:
@@ -31,14 +35,17 @@ async def commit(flow: Flow, changes: Sequence[Change]) -> None:
         raise
     flow.store_problem = ""
     flow.news.publish(seq)
-    if log.isEnabledFor(logging.INFO):
-        for change in changes:
-            for event in change.events:
-                log.info(
-                    "event=%s task_id=%s attempt=%s node=%s state=%s",
-                    type(event).__name__,
-                    change.task.key,
-                    change.task.attempt or "-",
-                    change.task.node or "-",
-                    change.task.state,
-                )
+    if len(changes) > MOST_LINES:
+        log.info("event=recorded tasks=%s", len(changes))
+        return
+    for change in changes:
+        task = change.task
+        for event in change.events:
+            log.info(
+                "event=%s task_id=%s attempt=%s node=%s state=%s",
+                type(event).__name__,
+                task.key,
+                task.attempt or "-",
+                task.node or "-",
+                task.state,
+            )

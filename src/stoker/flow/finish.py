@@ -34,7 +34,8 @@ async def finish(flow: Flow, fact: AttemptEnded | AttemptLost | AttemptNeverRan)
     """Record the end of an attempt, free its cards, collect its log."""
     live = flow.live.get(fact.attempt)
     if live is None:
-        await collect_again(flow, fact.attempt)
+        if fact.attempt not in flow.collecting:
+            await collect_again(flow, fact.attempt)
         return
     task = live.task
     events = _events(flow, task, fact)
@@ -70,9 +71,7 @@ async def collect(flow: Flow, attempt: Attempt, spec: TaskSpec, small: bytes | N
             if flow.logs.has(attempt.id, 0, stream):
                 continue
             if small is not None and stream == "stdout" and not spec.stdout:
-                copy = flow.logs.copy(attempt.id, 0, stream)
-                copy.write(0, small)
-                await asyncio.to_thread(copy.keep, len(small))
+                await asyncio.to_thread(_keep, flow, attempt.id, stream, small)
             else:
                 await _copy(flow, attempt, stream)
     except (EngineError, OSError) as error:
@@ -81,6 +80,12 @@ async def collect(flow: Flow, attempt: Attempt, spec: TaskSpec, small: bytes | N
     finally:
         flow.collecting.discard(attempt.id)
     flow.engine.forget(attempt.allocation.node, [attempt])
+
+
+def _keep(flow: Flow, attempt: str, stream: str, whole: bytes) -> None:
+    copy = flow.logs.copy(attempt, 0, stream)
+    copy.write(0, whole)
+    copy.keep(len(whole))
 
 
 def streams(spec: TaskSpec) -> tuple[str, ...]:

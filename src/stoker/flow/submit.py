@@ -28,8 +28,9 @@ from .place import Intent, give_back, intend
 @whole
 async def submit(flow: Flow, owner: str, specs: Sequence[TaskSpec], *, batch: bool) -> list[Task]:
     """All of them, or none. A refusal names the field, and in a batch the task."""
+    possible: set[Needs] = set()
     needs = [
-        _accept(flow, spec, f"tasks[{number}]." if batch else "")
+        _accept(flow, spec, f"tasks[{number}]." if batch else "", possible)
         for number, spec in enumerate(specs)
     ]
     now = flow.clock.now()
@@ -45,27 +46,39 @@ async def submit(flow: Flow, owner: str, specs: Sequence[TaskSpec], *, batch: bo
         for intent in intents.values():
             give_back(flow, intent)
         raise
+    launch(flow, list(intents.values()))
+    _enqueue(flow, changes, needs)
+    return [change.task for change in changes]
+
+
+def _enqueue(flow: Flow, changes: Sequence[Change], needs: Sequence[Needs]) -> None:
+    """Put those that wait in line; plan again only if room has come up during the commit."""
+    asked = set()
     for change, need in zip(changes, needs, strict=True):
         task = change.task
         if task.state is State.QUEUED:
             flow.view.enqueue(task.key, need, task.position, task.version)
-            flow.replan()
-    launch(flow, list(intents.values()))
-    return [change.task for change in changes]
+            asked.add(need)
+    rooms = flow.view.rooms.values()
+    if any(isinstance(fit(need, rooms), Fits) for need in asked):
+        flow.replan()
 
 
-def _accept(flow: Flow, spec: TaskSpec, prefix: str) -> Needs:
+def _accept(flow: Flow, spec: TaskSpec, prefix: str, possible: set[Needs]) -> Needs:
     try:
         check(spec)
     except InvalidSpec as error:
         error.field = prefix + error.field
         raise
     needs = needs_of(spec)
+    if needs in possible:
+        return needs
     answer = fit(needs, flow.view.rooms.values())
     if isinstance(answer, Never):
         reason = answer.reasons[0]
         field = {"no_such_gpu": "gpu_ids", "too_many_cpus": "cpus", "too_much_memory": "memory_mib"}
         raise NeverFits(reason.code, field=prefix + field.get(reason.code, "gpus"), **reason.values)
+    possible.add(needs)
     return needs
 
 

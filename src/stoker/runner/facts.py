@@ -34,6 +34,8 @@ class Facts:
         self._stuck: Dict[str, str] = {}
         self.part_of_pid: Dict[int, str] = {}
         """Supervisors and main processes of the parts that run. Read by another thread."""
+        self.supervisors: Dict[str, Process] = {}
+        """Those that lived when all parts were last looked at."""
 
     def one(self, key: str) -> Optional[Seen]:
         """One part now; None when there is nothing to report."""
@@ -74,6 +76,7 @@ class Facts:
         room = _LOGS_PER_LISTING
         parts: List[Seen] = []
         owners: Dict[int, str] = {}
+        self.supervisors = {}
         for key in self._spool.parts():
             record = look(self._spool.dir_fd, key)
             seen = None if record is None else self.of(record, with_log=room > 0)
@@ -81,6 +84,8 @@ class Facts:
                 continue
             room -= len(seen.log or "")
             parts.append(seen)
+            if record.exit is None and record.is_held and record.supervisor is not None:
+                self.supervisors[key] = record.supervisor
             if record.exit is None:
                 owners.update(
                     (who.pid, key) for who in (record.supervisor, record.main) if who is not None

@@ -45,6 +45,7 @@ from .record import Record
 from .senses import Equipment, Senses, unanswered
 from .spool import Spool
 from .stream import Stream
+from .vigil import Vigil
 
 _RESCAN_S = 30.0
 _SOON_S = 0.2
@@ -93,6 +94,7 @@ class Loop:
         os.set_blocking(self._wake_writer, False)
         os.set_blocking(self._wake_reader, False)
         self._forker = Stream(link, self._selector, self._on_forker, self._on_forker_gone)
+        self._vigil = Vigil(forker_pid, self._selector, self._on_death)
         self._ender = Ender(cgroups, (os.getpid(), forker_pid), self._on_ended)
         self._facts = Facts(spool, self._end)
         self._desk = LogDesk(spool, self._run_errand)
@@ -145,6 +147,8 @@ class Loop:
         raw = protocol.line(self._facts.all())
         for connection in self._listeners():
             connection.stream.send(raw)
+        for key, supervisor in self._facts.supervisors.items():
+            self._vigil.keep(key, supervisor)
         for key in self._cgroups.names():
             if not self._spool.has_record(key):
                 self._cgroups.open(key).remove()  # refused by the kernel while it is in use
@@ -268,7 +272,10 @@ class Loop:
 
     def _on_forker(self, line: bytes) -> None:
         """`died <key>`: a supervisor ended out of order."""
-        self._look(line.split(b" ", 1)[1].decode("ascii"))
+        self._on_death(line.split(b" ", 1)[1].decode("ascii"))
+
+    def _on_death(self, key: str) -> None:
+        self._look(key)
         self._rescan_soon(1.0)  # its child may have held the lock for a moment
 
     def _on_forker_gone(self) -> None:

@@ -318,9 +318,8 @@ MESSAGES = {
 
 def line(message: Any) -> bytes:
     """One message as it travels: JSON and a newline."""
-    body = dataclasses.asdict(message)
-    body["type"] = type(message).__name__
-    return json.dumps(body, separators=(",", ":")).encode("ascii") + b"\n"
+    body = {"type": type(message).__name__, **vars(message)}
+    return json.dumps(body, separators=(",", ":"), default=vars).encode("ascii") + b"\n"
 
 
 def read(raw: bytes) -> Any:

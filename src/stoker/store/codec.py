@@ -62,6 +62,50 @@ def from_us_or_none(us: int | None) -> datetime | None:
 # ---- tasks
 
 
+class _Shown(msgspec.Struct, frozen=True):
+    """What lists show of a task, as they show it; only its spec and its sentence are added."""
+
+    id: str
+    owner: str
+    state: str
+    version: int
+    submitted_at: datetime
+    attempts: int
+    started_at: datetime | None
+    finished_at: datetime | None
+    node: str | None
+    gpu_ids: tuple[int, ...]
+    outcome: str | None
+    reason: str | None
+    exit_code: int | None
+    signal: int | None
+    stopped_by: str | None
+
+
+def shown(task: Task) -> str:
+    """Kept ready in the row, because a list is read far more often than a task moves."""
+    end = task.end
+    return encode(
+        _Shown(
+            str(task.key),
+            task.owner,
+            task.state,
+            task.version,
+            _utc(task.submitted_at),
+            task.attempts,
+            None if task.started_at is None else _utc(task.started_at),
+            None if task.finished_at is None else _utc(task.finished_at),
+            task.node,
+            task.gpu_ids,
+            None if end is None else end.outcome,
+            None if end is None else end.reason,
+            None if end is None else end.exit_code,
+            None if end is None else end.signal,
+            task.stopped_by,
+        )
+    )
+
+
 def changing_part(task: Task) -> Row:
     """The columns that a task's life changes: those of the UPDATE, and the end of its row."""
     end = task.end
@@ -77,7 +121,12 @@ def changing_part(task: Task) -> Row:
         None if end is None else end.outcome,
         None if end is None else end.reason,
         None if end is None else encode(end),
+        shown(task),
     )
+
+
+def _utc(at: datetime) -> datetime:
+    return at if at.tzinfo is UTC else at.astimezone(UTC)
 
 
 def row_of_task(task: Task, spec_seq: int) -> Row:
@@ -95,14 +144,14 @@ def row_of_task(task: Task, spec_seq: int) -> Row:
     )
 
 
-TASK_WIDTH = 21
+TASK_WIDTH = 22
 """Columns of a task with its spec."""
 
 
 def task_of_row(row: Row, spec: TaskSpec) -> Task:
     (id, element, owner, state, version, position, _name, _spec_seq, submitted_us,
      attempts, attempt, node, gpu_ids, started_us, finished_us, stop_cause, stopped_by,
-     _outcome, _reason, end) = row  # fmt: skip
+     _outcome, _reason, end, _shown) = row  # fmt: skip
     return Task(
         id=id,
         element=element,

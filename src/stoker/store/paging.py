@@ -21,7 +21,7 @@ from stoker.domain.errors import InvalidSpec
 from stoker.domain.lifecycle import State
 
 from .codec import Row
-from .statements import SHOWN, UNFINISHED, ZERO, Statement, compiled, in_states
+from .statements import LISTED, UNFINISHED, ZERO, Statement, compiled, in_states
 from .tables import events, tasks
 
 Sort = Literal["id", "submitted", "finished", "position"]
@@ -117,11 +117,11 @@ class Paging:
             found = found.where(here < there if shape.descending else here > there)
         found = found.limit(sa.bindparam("limit")).offset(ZERO)
         if not _must_sort(shape):
-            shown = found.with_only_columns(*SHOWN, *key)
+            shown = found.with_only_columns(*LISTED, *key)
         else:  # sort keys, not rows: what is shown of a page is looked up afterwards
             keys = found.with_only_columns(tasks.c.id, tasks.c.element).subquery()
             same = sa.and_(tasks.c.id == keys.c.id, tasks.c.element == keys.c.element)
-            shown = sa.select(*SHOWN, *key).join(keys, same).order_by(*order)
+            shown = sa.select(*LISTED, *key).join(keys, same).order_by(*order)
         return compiled(self._dialect, shown.join(events, events.c.seq == tasks.c.spec_seq))
 
     def _build_probe(self, states: frozenset[State]) -> str:
@@ -157,7 +157,7 @@ class Paging:
 
 def cursor_after(query: Query, row: Row) -> str:
     """Where the page after `row` begins."""
-    place = _Place(query.sort, query.descending, (*row[len(SHOWN) :], row[0], row[1]))
+    place = _Place(query.sort, query.descending, (*row[len(LISTED) :], row[0], row[1]))
     return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")
 
 

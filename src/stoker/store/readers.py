@@ -56,6 +56,16 @@ class View(Protocol[T_co]):
     ) -> T_co: ...
 
 
+class ListedRow(NamedTuple):
+    """A task for a list: texts of JSON that are passed on as they are."""
+
+    shown: str
+    """Everything but its spec and the sentence about its end."""
+    end: str | None
+    stopped_by: str | None
+    spec: str
+
+
 class EventRow(NamedTuple):
     seq: int
     task: str
@@ -73,15 +83,15 @@ class Readers:
         self.identity = str(pool.fetch(self._sql.meta.sql, ("database",))[0][0])
         """Which records these are: sequence numbers of others mean nothing here."""
 
-    def page(self, query: Query, view: View[T]) -> tuple[list[T], str | None]:
+    def page(self, query: Query) -> tuple[list[ListedRow], str | None]:
         """One page and the cursor of the next; None at the end. InvalidSpec for a bad cursor."""
         probe = self._paging.probe(query)
         few = probe is None or self._pool.fetch(probe)[0][0] <= FEW
         rows = self._pool.fetch(*self._paging.statement(query, few=few))
         if len(rows) <= query.limit:
-            return [_show(row, view) for row in rows], None
+            return [ListedRow(*row[2:6]) for row in rows], None
         del rows[query.limit :]
-        return [_show(row, view) for row in rows], cursor_after(query, rows[-1])
+        return [ListedRow(*row[2:6]) for row in rows], cursor_after(query, rows[-1])
 
     def task(self, key: TaskKey, view: View[T]) -> T | None:
         rows = self._pool.fetch(self._sql.shown_task.sql, tuple(key))

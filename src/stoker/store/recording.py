@@ -15,7 +15,17 @@ from stoker.domain.event import Ended, Event, Placed, Requeued, Started, Submitt
 from stoker.domain.lifecycle import Task
 
 from .base import Change
-from .codec import EPOCH, Row, body_of, changing_part, encode, row_of_attempt, row_of_task, to_us
+from .codec import (
+    EPOCH,
+    Row,
+    body_of,
+    changing_part,
+    encode,
+    row_of_attempt,
+    row_of_task,
+    shown,
+    to_us,
+)
 from .statements import Cursor, Statement, Writes
 
 
@@ -78,7 +88,18 @@ class Rows:
         body = encode({"owner": submitted.owner, "position": position})
         self._events.append((seq, id, element, 1, at, "Submitted", body, encode(spec)))
         if len(events) == 1:
-            row = (id, element, task.owner, str(task.state), 1, position, spec.name, seq, at)
+            row = (
+                id,
+                element,
+                task.owner,
+                str(task.state),
+                1,
+                position,
+                spec.name,
+                seq,
+                at,
+                shown(task),
+            )
             self._submitted.append(row)
             return
         self._new.append(row_of_task(task, seq))

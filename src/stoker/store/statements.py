@@ -67,15 +67,22 @@ SHOWN = (
 """What is read of a task to show it."""
 
 
+LISTED = (
+    tasks.c.id, tasks.c.element, tasks.c.shown, tasks.c.end, tasks.c.stopped_by, events.c.spec,
+)  # fmt: skip
+"""What is read of a task for a list."""
+
+
 CHANGING = (
     "attempts", "attempt", "node", "gpu_ids", "started_us", "finished_us", "stop_cause",
-    "stopped_by", "outcome", "reason", "end",
+    "stopped_by", "outcome", "reason", "end", "shown",
 )  # fmt: skip
 """The columns of `codec.changing_part`."""
 
 
 WAITING_TASK = (
     "id", "element", "owner", "state", "version", "position", "name", "spec_seq", "submitted_us",
+    "shown",
 )  # fmt: skip
 """The columns that say something about a task that has only been submitted. Binding the others,
 all NULL, would cost as much again."""

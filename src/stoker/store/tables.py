@@ -41,6 +41,7 @@ tasks = sa.Table(
     sa.Column("outcome", sa.Text),
     sa.Column("reason", sa.Text),
     sa.Column("end", sa.Text),
+    sa.Column("shown", sa.Text, nullable=False),
     sqlite_with_rowid=False,  # rows are small: one tree instead of table and index
 )
 sa.Index(

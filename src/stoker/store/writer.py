@@ -154,8 +154,9 @@ class Writer:
         if why != self.failing:  # said once: a full disk must not fill the log too
             log.error("event=store_down why=%r", why)
         self.failing = why
-        code = "disk_full" if _means_full(error) else "store_down"
-        return [StoreDown(code, why=why) for _ in group]
+        if _means_full(error):
+            return [StoreDown("disk_full", why=why) for _ in group]
+        return [StoreDown("store_down", why=why) for _ in group]
 
 
 class _Call:

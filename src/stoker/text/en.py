@@ -114,6 +114,8 @@ TEXTS: dict[str, str] = {
     "store": "The records could not be changed.",
     "stale": "Somebody changed this task at the same moment.",
     "stale.hint": "Look at it again, then repeat.",
+    "disk_full": "The disk of the state folder is full, so nothing was accepted.",
+    "disk_full.hint": "Make room on that disk; running tasks go on meanwhile.",
     "store_down": "The disk refuses to keep records, so nothing was accepted.",
     "store_down.hint": "Make room on the disk; running tasks go on meanwhile.",
     "invalid_transition": "That cannot happen to this task now; the server's log says more.",

@@ -113,6 +113,8 @@ TEXTS: dict[str, str] = {
     "store": "记录无法修改。",
     "stale": "刚好有人同时修改了这个任务。",
     "stale.hint": "请重新查看后再操作。",
+    "disk_full": "状态目录所在磁盘已满，因此没有接受任何内容。",
+    "disk_full.hint": "请清理该磁盘；运行中的任务不受影响。",
     "store_down": "磁盘无法写入记录，因此没有接受任何内容。",
     "store_down.hint": "请清理磁盘空间；运行中的任务不受影响。",
     "invalid_transition": "这个任务现在不能这样变化；详情见服务器日志。",

@@ -230,13 +230,13 @@ def test_events_by_page(own_server: ApiServer) -> None:
 def test_events_as_they_happen_over_many_connections(server: ApiServer) -> None:
     start = server.request("GET", "/events?after=9223372036854775807").json["next"]
     ids = [server.submit(hold=True) for _ in range(5)]
-    position, seen = start, []
+    position, last, seen = start, str(start), []
     for _ in range(5):  # one connection each, always resumed by the id of the last event
-        with server.sse("/events/stream", **{"Last-Event-ID": str(position)}) as stream:
+        with server.sse("/events/stream", **{"Last-Event-ID": last}) as stream:
             event = stream.next()
         assert event.event == "event"
-        assert int(event.id) == event.json["seq"] > position
-        position = event.json["seq"]
+        assert event.json["seq"] > position
+        position, last = event.json["seq"], event.id
         seen.append(event.json["task"])
     assert seen == ids
     with server.sse(f"/events/stream?after={position}") as stream:
@@ -251,10 +251,21 @@ def test_a_stream_without_a_good_cursor_begins_with_reset(server: ApiServer, que
     with server.sse(f"/events/stream{query}") as stream:
         events = iter(stream)
         reset = next(events)
-        assert (reset.event, reset.id, reset.json) == ("reset", str(last), {"last": last})
+        assert (reset.event, reset.json) == ("reset", {"last": last})
         id = server.submit(hold=True)
         event = next(events)
         assert (event.json["seq"], event.json["task"]) == (last + 1, id)
+
+
+def test_a_cursor_of_other_records_is_answered_with_reset(server: ApiServer) -> None:
+    """After `stoker reset` numbers begin anew: the same number is another event."""
+    server.submit(hold=True)
+    with server.sse("/events/stream") as stream:
+        number, dot, records = stream.next().id.partition(".")
+    assert dot
+    assert records
+    with server.sse("/events/stream", **{"Last-Event-ID": f"{number}.000000000000"}) as stream:
+        assert stream.next().event == "reset"
 
 
 def test_many_events_arrive_in_order_without_a_gap(own_server: ApiServer) -> None:

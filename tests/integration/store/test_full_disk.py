@@ -45,7 +45,7 @@ async def test_a_full_disk_refuses_writes_keeps_reads_and_recovers(small_disk: P
             assert store.failing
 
         assert len(await store.waiting()) == 10
-        shown, _ = store.readers.page(Query(), lambda id, *_: id)
+        shown, _ = store.readers.page(Query())
         assert len(shown) == 10
         assert await store.task(TaskKey(100)) is None
 

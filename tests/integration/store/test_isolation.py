@@ -79,7 +79,7 @@ def test_a_readers_connection_cannot_write(store: SqlStore, store_path: Path) ->
 
 
 async def test_another_program_that_holds_the_database_is_named_not_waited_for_for_ever(
-    store: SqlStore, store_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: SqlStore, store_path: Path
 ) -> None:
     await store.record([new(1)])
     assert store._writer._cursor is not None

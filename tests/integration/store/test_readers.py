@@ -41,9 +41,10 @@ async def test_a_waiting_and_a_finished_task_are_shown_whole(store: SqlStore) ->
     stop = StopRequested(at=at(2), by="bob")
     await store.record([new(1, spec), new(2, spec, placed("a1", 0, 3), started(), stop, ended())])
 
-    (done, waits), cursor = store.readers.page(Query(), Shown)
+    done, waits = store.readers.task(TaskKey(2), Shown), store.readers.task(TaskKey(1), Shown)
 
-    assert cursor is None
+    assert done is not None
+    assert waits is not None
     assert msgspec.json.decode(waits.spec, type=TaskSpec) == spec
     assert waits[:-1] == (
         "1", "ana", "QUEUED", 1, at(0), 0, None, None, None, (), None, None,
@@ -52,8 +53,37 @@ async def test_a_waiting_and_a_finished_task_are_shown_whole(store: SqlStore) ->
     assert done[:-1] == (
         "2", "ana", "FINISHED", 5, at(0), 1, at(2), at(3), "node-a", (0, 3), "bob", end,
     )  # fmt: skip
-    assert store.readers.task(TaskKey(2), Shown) == done
     assert store.readers.task(TaskKey(3), Shown) is None
+
+
+async def test_a_listed_task_says_the_same_as_a_shown_one(store: SqlStore) -> None:
+    spec = a_spec(name="训练", gpus=2)
+    stop = StopRequested(at=at(2), by="bob")
+    await store.record([new(1, spec), new(2, spec, placed("a1", 0, 3), started(), stop, ended())])
+
+    rows, cursor = store.readers.page(Query())
+
+    assert cursor is None
+    for key, row in zip((2, 1), rows, strict=True):
+        shown = store.readers.task(TaskKey(key), Shown)
+        assert shown is not None
+        end = shown.end
+        assert msgspec.json.decode(row.shown) == through_json(
+            {name: getattr(shown, name) for name in Shown._fields if name not in ("end", "spec")}
+            | {
+                "outcome": end and end.outcome,
+                "reason": end and end.reason,
+                "exit_code": end and end.exit_code,
+                "signal": end and end.signal,
+            }
+        )
+        assert msgspec.json.decode(row.spec, type=TaskSpec) == spec
+        assert row.stopped_by == shown.stopped_by
+        assert (None if row.end is None else msgspec.json.decode(row.end, type=End)) == end
+
+
+def through_json(value: object) -> object:
+    return msgspec.json.decode(msgspec.json.encode(value))
 
 
 async def test_an_element_of_an_array_has_its_own_name(store: SqlStore) -> None:
@@ -61,9 +91,9 @@ async def test_an_element_of_an_array_has_its_own_name(store: SqlStore) -> None:
     element = msgspec.structs.replace(change.task, element=3)
     await store.record([change, msgspec.structs.replace(change, task=element)])
 
-    shown, _ = store.readers.page(Query(descending=False), Shown)
+    rows, _ = store.readers.page(Query(descending=False))
 
-    assert [task.id for task in shown] == ["17", "17_3"]
+    assert [msgspec.json.decode(row.shown)["id"] for row in rows] == ["17", "17_3"]
     assert [event.task for event in store.readers.events_after(0, 10)] == ["17", "17_3"]
 
 

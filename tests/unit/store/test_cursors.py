@@ -13,10 +13,10 @@ from sqlalchemy.dialects import sqlite
 
 from stoker.domain.errors import InvalidSpec
 from stoker.store.paging import Paging, Query, Sort, cursor_after
-from stoker.store.statements import SHOWN
+from stoker.store.statements import LISTED
 
 PAGING = Paging(sqlite.dialect(paramstyle="qmark"))
-ROW: tuple[Any, ...] = (17, -1, *("x",) * (len(SHOWN) - 2))
+ROW: tuple[Any, ...] = (17, -1, *("x",) * (len(LISTED) - 2))
 
 
 def b64(text: str) -> str:

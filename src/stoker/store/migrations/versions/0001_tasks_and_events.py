@@ -43,6 +43,7 @@ def _tasks() -> None:
         sa.Column("outcome", sa.Text),
         sa.Column("reason", sa.Text),
         sa.Column("end", sa.Text),
+        sa.Column("shown", sa.Text, nullable=False),
         sqlite_with_rowid=False,
     )
     unfinished = sa.text("state <> 'FINISHED'")
