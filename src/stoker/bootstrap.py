@@ -43,6 +43,8 @@ log = logging.getLogger("stoker")
 SWITCH_S = 0.0005
 """How long a busy thread may keep the interpreter: beside a busy loop a commit otherwise waits."""
 FIRST_NODE_S = 3.0
+COLLECT = (20_000, 20, 50)
+"""Waiting tasks are many small objects that form no cycles: looking at them often is wasted."""
 
 
 class SystemClock:
@@ -103,6 +105,7 @@ async def _serve(
     turning.add_done_callback(lambda _: server.ask_to_exit())
     gc.collect()
     gc.freeze()
+    gc.set_threshold(*COLLECT)
     _write_server_file(home, url)
     announce(url, flow)
     try:

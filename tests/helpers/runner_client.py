@@ -181,10 +181,12 @@ class RunnerProcess:
             time.sleep(0.01)
         if self.process is not None:
             self.process.wait(PATIENCE_S)
-        for folder in Path("/sys/fs/cgroup").rglob("stoker-" + group_name(str(self.spool), "")):
-            for below in [*folder.rglob("*/"), folder]:
+        ours = "stoker-" + group_name(str(self.spool), "")
+        # os.walk, because other folders may vanish meanwhile; from below, because full ones stay.
+        for folder, _, _ in os.walk("/sys/fs/cgroup", topdown=False):
+            if ours in folder.split("/"):
                 with contextlib.suppress(OSError):
-                    below.rmdir()
+                    os.rmdir(folder)
 
     def _commands(self) -> list[int]:
         return [p for p in Snapshot().stats if marker(p).partition(".")[0] in self.attempts]

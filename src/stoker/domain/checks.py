@@ -20,6 +20,8 @@ MOST_ARGUMENT_BYTES = 131_071
 """Linux refuses a longer single argument (MAX_ARG_STRLEN, less the final NUL)."""
 MOST_COMMAND_BYTES = 1_048_576
 """Of all arguments together, and of the environment: half of the usual ARG_MAX each."""
+SURELY_SHORT = MOST_ARGUMENT_BYTES // 4
+"""A character has at most four bytes: so many are short enough whatever they are."""
 
 RESERVED_ENV = frozenset({"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"})
 """They say which cards a task holds; so does everything that begins with STOKER_."""
@@ -81,11 +83,12 @@ def _check_command(spec: TaskSpec) -> None:
     words = (spec.command,) if isinstance(spec.command, str) else spec.command
     if not words or not words[0].strip():
         raise InvalidSpec("empty_command", field="command")
-    sizes = [len(word.encode()) for word in words]
-    if max(sizes) > MOST_ARGUMENT_BYTES:
-        raise InvalidSpec("argument_too_long", field="command", most=MOST_ARGUMENT_BYTES)
-    if sum(sizes) > MOST_COMMAND_BYTES:
-        raise InvalidSpec("argument_too_long", field="command", most=MOST_COMMAND_BYTES)
+    if sum(map(len, words)) > SURELY_SHORT:
+        sizes = [len(word.encode()) for word in words]
+        if max(sizes) > MOST_ARGUMENT_BYTES:
+            raise InvalidSpec("argument_too_long", field="command", most=MOST_ARGUMENT_BYTES)
+        if sum(sizes) > MOST_COMMAND_BYTES:
+            raise InvalidSpec("argument_too_long", field="command", most=MOST_COMMAND_BYTES)
     if spec.gpu_id_args and not spec.gpus:
         raise InvalidSpec("needs_gpus", field="gpu_id_args")
 
@@ -93,13 +96,12 @@ def _check_command(spec: TaskSpec) -> None:
 def _check_paths(spec: TaskSpec) -> None:
     if not spec.workdir.startswith("/"):
         raise InvalidSpec("not_absolute", field="workdir", value=spec.workdir)
-    if len(spec.workdir.encode()) >= 4096:
-        raise InvalidSpec("path_too_long", field="workdir", most=4095)
-    for name in ("stdout", "stderr"):
-        path = getattr(spec, name)
+    for name, path in (
+        ("workdir", spec.workdir), ("stdout", spec.stdout), ("stderr", spec.stderr),
+    ):  # fmt: skip
         if path == "+":
             raise InvalidSpec("bad_path", field=name, value=path)
-        if len(path.encode()) >= 4096:
+        if len(path) >= 1024 and len(path.encode()) >= 4096:
             raise InvalidSpec("path_too_long", field=name, most=4095)
     if spec.stdout == "merge":
         raise InvalidSpec("stdout_merge", field="stdout")
@@ -121,6 +123,8 @@ def _check_env(spec: TaskSpec) -> None:
 
 
 def _check_gpus(spec: TaskSpec) -> None:
+    if not spec.gpu_ids:
+        return
     if any(index < 0 for index in spec.gpu_ids):
         raise InvalidSpec("negative_gpu_id", field="gpu_ids", value=min(spec.gpu_ids))
     if len(set(spec.gpu_ids)) != len(spec.gpu_ids):

@@ -34,12 +34,17 @@ async def submit(flow: Flow, owner: str, specs: Sequence[TaskSpec], *, batch: bo
         for number, spec in enumerate(specs)
     ]
     now = flow.clock.now()
-    tasks = [
-        begin(TaskKey(id), Submitted(at=now, owner=owner, spec=spec, position=id))
-        for id, spec in zip(flow.store.next_ids(len(specs)), specs, strict=True)
+    ids = flow.store.next_ids(len(specs))
+    events = [
+        Submitted(at=now, owner=owner, spec=spec, position=id)
+        for id, spec in zip(ids, specs, strict=True)
     ]
+    tasks = [begin(TaskKey(id), event) for id, event in zip(ids, events, strict=True)]
     intents = _place_at_once(flow, tasks, needs)
-    changes = [_change(task, intents.get(task.key)) for task in tasks]
+    changes = [
+        _change(task, event, intents.get(task.key))
+        for task, event in zip(tasks, events, strict=True)
+    ]
     try:
         await commit(flow, changes)
     except StoreError:
@@ -101,10 +106,7 @@ def _place_at_once(
     return intents
 
 
-def _change(task: Task, intent: Intent | None) -> Change:
-    submitted = Submitted(
-        at=task.submitted_at, owner=task.owner, spec=task.spec, position=task.position
-    )
+def _change(task: Task, submitted: Submitted, intent: Intent | None) -> Change:
     if intent is None:
         return Change(task, (submitted,))
     return Change(intent.change.task, (submitted, *intent.change.events))

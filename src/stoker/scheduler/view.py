@@ -94,7 +94,8 @@ class View:
         return self._waiting.get(key)
 
     def enqueue(self, key: TaskKey, needs: Needs, position: int, version: int) -> None:
-        self.dequeue(key)
+        if key in self._waiting:
+            self.dequeue(key)
         waiting = Waiting(key, self._needs.setdefault(needs, needs), position, version)
         self._waiting[key] = waiting
         if self._line and self._line[-1].order > waiting.order:
