@@ -84,8 +84,7 @@ class Chaos:
         (kind,) = self.random.choices(KINDS, WEIGHTS)
         match kind:
             case "server":
-                self.site.server.kill()
-                self.deaths[kind] += 1
+                self.deaths[kind] += self.site.server.kill()
             case "starting server":
                 self._kill_starting_server()
             case "point":
@@ -97,13 +96,10 @@ class Chaos:
 
     def _kill_starting_server(self) -> None:
         server = self.site.server
-        if server.is_alive:
-            server.kill()
-            self.deaths["server"] += 1
+        self.deaths["server"] += server.kill()
         server.spawn()
         time.sleep(self.random.uniform(0, 0.3))
-        server.kill()
-        self.deaths["starting server"] += 1
+        self.deaths["starting server"] += server.kill()
 
     def _kill_one(self, kind: str) -> None:
         found = self.site.processes(kind)
@@ -132,8 +128,8 @@ class Chaos:
         self.others["replacements of a runner" if options else "second runners"] += 1
         if self.random.random() < 0.3:
             time.sleep(self.random.uniform(0, 0.3))
+            self.deaths["second runner"] += second.poll() is None
             second.kill()
-            self.deaths["runner"] += 1
 
     def _pause(self) -> None:
         if self.random.random() < 0.25:

@@ -264,7 +264,8 @@ def _judge_end(case: _Case, attempt: AttemptRow) -> Iterator[str]:
             yield f"{name} is recorded as never having run, and it ran"
         return
     if not starts:
-        if end.exit_code is not None or end.signal is not None:
+        # A signal alone may be our own stop, before it could say its first word.
+        if end.exit_code is not None or (end.outcome == "failed" and end.signal is not None):
             yield f"{name} is recorded as ended with {_shown(end)}, and it never ran"
     elif end.outcome == "failed" and end.exit_code is None and end.signal is None:
         yield f"{name} is recorded as {end.reason} before it began, and it ran"

@@ -33,6 +33,7 @@ GPUS = 4
 POINTS = (*killpoint.POINTS, BEFORE_CLAIM, BEFORE_CHILD_LINE)
 UNKNOWN_END = (killpoint.BEGUN, killpoint.ENDED)
 """A supervisor that dies there leaves an end that nobody can know."""
+ANSWER_S = 30.0
 AFTER_FAULTS_S = 20.0
 """R8 allows 10 s until everything runnable has started; and the work itself takes its time."""
 
@@ -84,9 +85,9 @@ class Site:
 
     # ---- the server
 
-    def revive(self, within_s: float = 30.0) -> None:
+    def revive(self) -> None:
         """Have a server that serves, whatever it takes."""
-        deadline = time.monotonic() + within_s
+        deadline = time.monotonic() + ANSWER_S
         while not (self.server.is_alive and self.server.is_ready()):
             assert time.monotonic() < deadline, f"no server came up:\n{self.server.tail()}"
             if self.server.is_alive:
@@ -95,9 +96,9 @@ class Site:
             with contextlib.suppress(ServerDied):
                 self.server.start()
 
-    def ask(self, method: str, path: str, body: object = None, *, within_s: float = 30.0) -> Any:
-        """A request that is repeated until it is answered; the answer's JSON."""
-        deadline = time.monotonic() + within_s
+    def ask(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
+        """A request that is repeated until it is answered: status and JSON."""
+        deadline = time.monotonic() + ANSWER_S
         while True:
             self.revive()
             try:
@@ -161,14 +162,14 @@ class Site:
         assert isinstance(said, bytes), said
         return said
 
-    def await_state(self, id: str, state: str, within_s: float = 15.0) -> None:
-        wait_until(lambda: self.task(id)["state"] == state, within_s, f"task {id} to be {state}")
+    def await_state(self, id: str, state: str) -> None:
+        wait_until(lambda: self.task(id)["state"] == state, 15, f"task {id} to be {state}")
 
-    def await_start(self, *ids: str, within_s: float = 15.0) -> None:
+    def await_start(self, *ids: str) -> None:
         """Until the witnesses of these tasks have said that they run."""
         wait_until(
             lambda: all(self.witness.has_said("start", task=id) for id in ids),
-            within_s,
+            15,
             f"tasks {ids} to start",
         )
 
@@ -269,10 +270,10 @@ class Site:
 
     # ---- the end
 
-    def judge(self, within_s: float = AFTER_FAULTS_S, *, with_logs: bool = True) -> None:
+    def judge(self, within_s: float = AFTER_FAULTS_S) -> None:
         """Everything finishes in time, and no promise was broken."""
         self.drain(within_s)
-        violations = list(self._broken_logs()) if with_logs else []
+        violations = list(self._broken_logs())
         self.server.stop()
         self.read()
         violations += check(self.history)

@@ -90,11 +90,12 @@ def command_line(pid: int) -> list[str]:
 
 def remove_cgroups(spool: Path) -> None:
     """The folders of this spool's parts, which a killed forker cannot remove any more."""
-    name = f"stoker-*-{zlib.crc32(os.fsencode(spool)):08x}"
-    for folder in Path("/sys/fs/cgroup").rglob(name):
-        for path in (*folder.rglob("*/"), folder):
+    ours = re.compile(rf"/stoker-[^/]*-{zlib.crc32(os.fsencode(spool)):08x}(/|$)")
+    # Deepest first; folders of others come and go meanwhile, which `walk` does not mind.
+    for path, _, _ in os.walk("/sys/fs/cgroup", topdown=False):
+        if ours.search(path):
             with contextlib.suppress(OSError):
-                path.rmdir()
+                os.rmdir(path)
 
 
 def _executable(pid: int) -> str:

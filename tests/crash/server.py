@@ -139,11 +139,12 @@ class Server:
     def signal(self, number: int) -> bool:
         return self._who is not None and send(self._who, number)
 
-    def kill(self) -> None:
-        """SIGKILL, and wait until it is gone."""
-        self.signal(KILL)
+    def kill(self) -> bool:
+        """SIGKILL, and wait until it is gone; False when it was dead already."""
+        was_alive = self.signal(KILL)
         wait_until(lambda: not self.is_alive, 5, "the killed server to be gone")
         self.hang_up()
+        return was_alive
 
     def stop(self, number: int = TERM) -> None:
         """Ask it to end, and wait until it has."""

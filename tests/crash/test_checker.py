@@ -213,6 +213,14 @@ def success_of_nothing(story: Story) -> None:
     story.history.lines = [line for line in story.history.lines if line.attempt != "1a"]
 
 
+def killed_before_it_ran(story: Story) -> None:
+    killed = EndRow("failed", "killed_by_signal", signal=9)
+    _alter_attempt(story, "2a", end=killed)
+    _alter_task(story, "2", end=killed)
+    story.history.lines = [line for line in story.history.lines if line.attempt != "2a"]
+    story.history.exits.clear()
+
+
 def refused_but_ran(story: Story) -> None:
     _alter_attempt(story, "2a", end=EndRow("failed", "command_not_found"))
     _alter_task(story, "2", end=EndRow("failed", "command_not_found"))
@@ -313,6 +321,7 @@ VIOLATIONS: dict[Callable[[Story], None], str] = {
     wrong_cause: "its node recorded Exit(cause='limit', code=0",
     success_guessed: "ended by itself with succeeded (code 0), and it did not end so",
     success_of_nothing: "ended with succeeded (code 0), and it never ran",
+    killed_before_it_ran: "ended with failed (signal 9), and it never ran",
     refused_but_ran: "is recorded as command_not_found before it began, and it ran",
     said_never_to_have_run: "attempt 4a of task 4 is recorded as never having run, and it ran",
     task_and_attempt_disagree: "and its attempt says",
@@ -355,6 +364,15 @@ def test_stop_between_last_words_and_exit_is_no_violation() -> None:
     story = clean()
     last = Line("3", "3a", 7, "boot", 8 * SECOND, WALL + 8 * SECOND, "end", "main", (1,), code=0)
     story.history.lines.append(last)
+    assert check(story.history) == []
+
+
+def test_stop_before_the_first_word_is_no_violation() -> None:
+    story = clean()
+    stopped = replace(CANCELLED, signal=15)
+    _alter_attempt(story, "3a", end=stopped)
+    _alter_task(story, "3", end=stopped)
+    story.history.lines = [line for line in story.history.lines if line.attempt != "3a"]
     assert check(story.history) == []
 
 

@@ -34,7 +34,7 @@ def test_death_at_a_point(site: Site, point: str) -> None:
     armed = site.arm(point)
     _submit_some(site)
     site.judge()
-    assert not armed.exists(), f"nobody died at {point}"
+    wait_until(lambda: not armed.exists(), 5, f"somebody to die at {point}")
     assert site.seen(point), f"nobody came to {point}"
 
 

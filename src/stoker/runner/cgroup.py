@@ -16,7 +16,7 @@ import os
 import re
 from typing import Dict, List, Optional, Sequence, Set
 
-from . import cgroupfs
+from . import cgroupfs, libc
 from .hierarchy import PROC, Hierarchy, hierarchies, read
 
 _CONTROLLERS = {"cpus": "cpu", "memory": "memory"}
@@ -98,12 +98,32 @@ class Group:
         self._folders = list(dict.fromkeys(folders))
         self._bound = frozenset(bound)
         self._failure = failure
+        self._born_in = ""
+
+    def fork(self) -> int:
+        """os.fork(), with the child already in the tracking folder where the kernel can do that.
+
+        Moving a process later waits for all CPUs to pass a quiet state: 10 ms on an idle machine.
+        """
+        if self._folders:
+            with contextlib.suppress(OSError):  # v1, an old kernel, a filter: `join` does it
+                folder = os.open(self._folders[0], os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+                try:
+                    pid = libc.fork_into(folder)
+                finally:
+                    os.close(folder)
+                if pid == 0:
+                    self._born_in = self._folders[0]
+                return pid
+        return os.fork()
 
     def join(self) -> None:
         """Move the calling process in. Raises OSError only where a limit would be missed."""
         if self._failure is not None:
             raise self._failure
         for folder in self._folders:
+            if folder == self._born_in:
+                continue
             if folder in self._bound:
                 cgroupfs.write(folder, "cgroup.procs", "0")
             else:

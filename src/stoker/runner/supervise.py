@@ -107,7 +107,7 @@ class _Supervisor:
         try:
             go_reader, go = os.pipe()
             self._reports, reports = os.pipe()
-            pid = os.fork()
+            pid = group.fork()
         except OSError as error:
             raise _NotStarted("fork", error, self._launch) from error
         if pid == 0:

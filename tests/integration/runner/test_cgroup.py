@@ -257,3 +257,40 @@ def test_finding_leaves_this_process_where_it_was(limiting: Cgroups) -> None:
     assert "stoker-" not in before
     assert limiting.limits
     assert Path("/proc/self/cgroup").read_text() == before
+
+
+def test_a_child_is_born_in_its_group_or_joins_it(tracking: Cgroups) -> None:
+    """Whatever the hierarchy can do: after `fork` and `join` the child is inside."""
+    group = tracking.create(PART, None, None)
+    reader, writer = os.pipe()
+    pid = group.fork()
+    if pid == 0:
+        group.join()
+        os.write(writer, b"+")
+        signal.pause()
+        os._exit(0)
+    try:
+        assert os.read(reader, 1) == b"+"
+        assert pid in group.pids()
+        assert os.getpid() not in group.pids()
+    finally:
+        group.kill()
+        os.waitpid(pid, 0)
+        os.close(reader)
+        os.close(writer)
+        group.remove()
+
+
+def test_on_v2_nobody_has_to_move(find: Callable[[str], Cgroups]) -> None:
+    """Moving costs 10 ms on an idle machine, which every task would wait for."""
+    group = find("v2").create(PART, None, None)
+    pid = group.fork()
+    if pid == 0:
+        signal.pause()
+        os._exit(0)
+    try:
+        assert group.pids() == [pid]
+    finally:
+        group.kill()
+        os.waitpid(pid, 0)
+        group.remove()
