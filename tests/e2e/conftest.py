@@ -20,6 +20,8 @@ from typing import Any
 
 import pytest
 
+from stoker.store.recorder import open_store
+
 ROOT = Path(__file__).resolve().parents[2]
 MARK = "E2E_MARK"
 PATIENCE_S = 30.0
@@ -141,7 +143,17 @@ class Stoker:
         for pid in self.processes():
             left.append(f"{pid}: {_command_of(pid)}")
             os.kill(pid, signal.SIGKILL)
-        return left
+        return left + self._broken_records()
+
+    def _broken_records(self) -> list[str]:
+        database = self.home / "stoker.db"
+        if not database.exists():
+            return []
+        store = open_store(database)
+        try:
+            return store.check()
+        finally:
+            store.close()
 
 
 def until(condition: Callable[[], object], seconds: float = PATIENCE_S) -> None:

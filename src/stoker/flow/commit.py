@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Sequence
 
@@ -35,6 +36,11 @@ async def commit(flow: Flow, changes: Sequence[Change]) -> None:
         raise
     flow.store_problem = ""
     flow.news.publish(seq)
+    # Soon, not now: what follows from the commit is more urgent than the lines about it.
+    asyncio.get_running_loop().call_soon(_log, changes)
+
+
+def _log(changes: Sequence[Change]) -> None:
     if len(changes) > MOST_LINES:
         log.info("event=recorded tasks=%s", len(changes))
         return
