@@ -97,19 +97,20 @@ def shown_in(language: str) -> View[TaskView]:
 
 def listed(rows: Sequence[ListedRow], language: str) -> tuple[TaskView, ...]:
     """Rows of a list, put together as JSON: what is in them is never taken apart again."""
-    views = tuple(Raw(_listed(row, language).encode()) for row in rows)
-    return cast("tuple[TaskView, ...]", views)
+    views = [
+        f'{shown[:-1]},"message":{_about(end, stopped_by, spec, language)},"spec":{spec}}}'
+        for shown, end, stopped_by, spec in rows
+    ]
+    return cast("tuple[TaskView, ...]", Raw(f"[{','.join(views)}]".encode()))
 
 
-def _listed(row: ListedRow, language: str) -> str:
-    sentence = "null"
-    if row.end is not None:
-        end = _decode_end(row.end)
-        limit_s = _decode_limit(row.spec).time_limit_s if end.reason == "time_limit" else None
-        sentence = _quoted(
-            end.reason, end.detail, end.exit_code, end.signal, row.stopped_by, limit_s, language
-        )
-    return f'{row.shown[:-1]},"message":{sentence},"spec":{row.spec}}}'
+def _about(end: str | None, stopped_by: str | None, spec: str, language: str) -> str:
+    """The sentence about its end, as JSON."""
+    if end is None:
+        return "null"
+    how = _decode_end(end)
+    limit_s = _decode_limit(spec).time_limit_s if how.reason == "time_limit" else None
+    return _quoted(how.reason, how.detail, how.exit_code, how.signal, stopped_by, limit_s, language)
 
 
 def attempt_view(attempt: Attempt) -> AttemptView:

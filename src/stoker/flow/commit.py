@@ -28,7 +28,11 @@ def moved(task: Task, *events: Event) -> Change:
 
 
 async def commit(flow: Flow, changes: Sequence[Change]) -> None:
-    """Record all of `changes` or none. StaleWrite and StoreDown go to the caller."""
+    """Record all of `changes` or none. StaleWrite and StoreDown go to the caller.
+
+    A caller that hangs up meanwhile stops nothing half-way: the store returns from a write that
+    has begun, and the cancellation strikes at the next await, after the step's own acts.
+    """
     try:
         seq = await flow.store.record(changes)
     except StoreDown as error:

@@ -8,11 +8,10 @@ run at the same time never give out a card twice.
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from datetime import datetime
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -26,8 +25,6 @@ from stoker.store.base import LogShelf, Store
 from .news import News
 
 log = logging.getLogger("stoker.flow")
-P = ParamSpec("P")
-R = TypeVar("R")
 
 
 class Clock(Protocol):
@@ -104,15 +101,3 @@ class Flow:
         self._background.discard(task)
         if not task.cancelled() and task.exception() is not None:
             log.error("event=background_failed", exc_info=task.exception())
-
-
-def whole(step: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, Awaitable[R]]:
-    """A step that a person asked for runs to its end, also when they hang up in the middle."""
-
-    @functools.wraps(step)
-    async def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        task = asyncio.get_running_loop().create_task(step(*args, **kwargs))
-        task.add_done_callback(lambda done: done.cancelled() or done.exception())
-        return await asyncio.shield(task)
-
-    return run

@@ -8,11 +8,10 @@ from stoker.domain.key import TaskKey
 from stoker.domain.lifecycle import State, Task
 
 from .commit import commit, moved
-from .context import Flow, whole
+from .context import Flow
 from .place import queue_again
 
 
-@whole
 async def hold(flow: Flow, key: TaskKey, by: str) -> Task:
     """QUEUED → HELD: it keeps its place and waits for `release`."""
     while True:
@@ -30,7 +29,6 @@ async def hold(flow: Flow, key: TaskKey, by: str) -> Task:
         return change.task
 
 
-@whole
 async def release(flow: Flow, key: TaskKey, by: str) -> Task:
     """HELD → QUEUED."""
     while True:

@@ -10,10 +10,9 @@ from stoker.domain.outcome import End
 from stoker.engines.base import StopOrder
 
 from .commit import commit, moved
-from .context import Flow, Live, whole
+from .context import Flow, Live
 
 
-@whole
 async def cancel(flow: Flow, key: TaskKey, by: str) -> Task:
     """End this task, wherever it is. May be repeated; a finished one is refused."""
     while True:

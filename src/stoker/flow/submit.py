@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stoker.domain.checks import check
-from stoker.domain.errors import InvalidSpec, NeverFits, StoreError
+from stoker.domain.errors import InvalidSpec, NeverFits
 from stoker.domain.event import Submitted
 from stoker.domain.key import TaskKey
 from stoker.domain.lifecycle import State, Task
@@ -20,12 +20,11 @@ from stoker.scheduler.view import Needs, needs_of
 from stoker.store.base import Change
 
 from .commit import commit
-from .context import Flow, whole
+from .context import Flow
 from .launch import launch
 from .place import Intent, give_back, intend
 
 
-@whole
 async def submit(flow: Flow, owner: str, specs: Sequence[TaskSpec], *, batch: bool) -> list[Task]:
     """All of them, or none. A refusal names the field, and in a batch the task."""
     possible: set[Needs] = set()
@@ -47,7 +46,7 @@ async def submit(flow: Flow, owner: str, specs: Sequence[TaskSpec], *, batch: bo
     ]
     try:
         await commit(flow, changes)
-    except StoreError:
+    except BaseException:  # also a caller that hung up: whatever is raised, nothing is recorded
         for intent in intents.values():
             give_back(flow, intent)
         raise

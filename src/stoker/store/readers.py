@@ -56,14 +56,9 @@ class View(Protocol[T_co]):
     ) -> T_co: ...
 
 
-class ListedRow(NamedTuple):
-    """A task for a list: texts of JSON that are passed on as they are."""
-
-    shown: str
-    """Everything but its spec and the sentence about its end."""
-    end: str | None
-    stopped_by: str | None
-    spec: str
+ListedRow = tuple[str, str | None, str | None, str]
+"""A task for a list, as texts that are passed on as they are: JSON of everything but its spec and
+the sentence about its end; JSON of its end; who stopped it; JSON of its spec."""
 
 
 class EventRow(NamedTuple):
@@ -89,9 +84,9 @@ class Readers:
         few = probe is None or self._pool.fetch(probe)[0][0] <= FEW
         rows = self._pool.fetch(*self._paging.statement(query, few=few))
         if len(rows) <= query.limit:
-            return [ListedRow(*row[2:6]) for row in rows], None
+            return [row[2:6] for row in rows], None
         del rows[query.limit :]
-        return [ListedRow(*row[2:6]) for row in rows], cursor_after(query, rows[-1])
+        return [row[2:6] for row in rows], cursor_after(query, rows[-1])
 
     def task(self, key: TaskKey, view: View[T]) -> T | None:
         rows = self._pool.fetch(self._sql.shown_task.sql, tuple(key))

@@ -306,3 +306,21 @@ async def test_a_server_that_has_been_replaced_gives_no_more_orders(flow: Flow) 
 
 def say(flow: Flow, fact: object) -> None:
     engine_of(flow)._facts.put_nowait(fact)  # type: ignore[arg-type]
+
+
+async def test_a_caller_that_hangs_up_leaves_nothing_half_done(flow: Flow) -> None:
+    """Cancelled at every moment of a submit: it is recorded and runs, or it never was."""
+    for delay in range(12):
+        asking = asyncio.create_task(submit(flow, "ana", [a_spec(gpus=1)], batch=False))
+        for _ in range(delay):
+            await asyncio.sleep(0)
+        asking.cancel()
+        await asyncio.wait([asking])
+        for live in list(flow.live.values()):
+            task = await until_state(flow, live.task.key, State.RUNNING, State.FINISHED)
+            assert task.attempt is not None
+            engine_of(flow).finish(task.attempt)
+            await until_state(flow, task.key, State.FINISHED)
+        await until(lambda: not flow.live)
+        assert len(flow.view.rooms["node-a"].free_gpus()) == 4
+    assert await flow.store.live() == []

@@ -122,7 +122,7 @@ def walk(store: SqlStore, query: Query, between: Callable[[], None] = lambda: No
     ids: list[str] = []
     for _ in range(200):
         rows, cursor = store.readers.page(query)
-        page = [str(msgspec.json.decode(row.shown)["id"]) for row in rows]
+        page = [str(msgspec.json.decode(shown)["id"]) for shown, *_ in rows]
         assert len(page) <= query.limit
         ids += page
         if cursor is None:

@@ -64,11 +64,11 @@ async def test_a_listed_task_says_the_same_as_a_shown_one(store: SqlStore) -> No
     rows, cursor = store.readers.page(Query())
 
     assert cursor is None
-    for key, row in zip((2, 1), rows, strict=True):
+    for key, (listed, how, stopped_by, its_spec) in zip((2, 1), rows, strict=True):
         shown = store.readers.task(TaskKey(key), Shown)
         assert shown is not None
         end = shown.end
-        assert msgspec.json.decode(row.shown) == through_json(
+        assert msgspec.json.decode(listed) == through_json(
             {name: getattr(shown, name) for name in Shown._fields if name not in ("end", "spec")}
             | {
                 "outcome": end and end.outcome,
@@ -77,9 +77,9 @@ async def test_a_listed_task_says_the_same_as_a_shown_one(store: SqlStore) -> No
                 "signal": end and end.signal,
             }
         )
-        assert msgspec.json.decode(row.spec, type=TaskSpec) == spec
-        assert row.stopped_by == shown.stopped_by
-        assert (None if row.end is None else msgspec.json.decode(row.end, type=End)) == end
+        assert msgspec.json.decode(its_spec, type=TaskSpec) == spec
+        assert stopped_by == shown.stopped_by
+        assert (None if how is None else msgspec.json.decode(how, type=End)) == end
 
 
 def through_json(value: object) -> object:
@@ -93,7 +93,7 @@ async def test_an_element_of_an_array_has_its_own_name(store: SqlStore) -> None:
 
     rows, _ = store.readers.page(Query(descending=False))
 
-    assert [msgspec.json.decode(row.shown)["id"] for row in rows] == ["17", "17_3"]
+    assert [msgspec.json.decode(shown)["id"] for shown, *_ in rows] == ["17", "17_3"]
     assert [event.task for event in store.readers.events_after(0, 10)] == ["17", "17_3"]
 
 
