@@ -15,7 +15,7 @@ from stoker.domain.key import TaskKey
 from stoker.domain.lifecycle import State, Task
 from stoker.domain.lifecycle import submit as begin
 from stoker.domain.task import TaskSpec
-from stoker.scheduler.fit import Fits, Never, fit
+from stoker.scheduler.fit import Fits, Never, Waits, fit
 from stoker.scheduler.view import Needs, needs_of
 from stoker.store.base import Change
 
@@ -27,11 +27,12 @@ from .place import Intent, give_back, intend
 
 async def submit(flow: Flow, owner: str, specs: Sequence[TaskSpec], *, batch: bool) -> list[Task]:
     """All of them, or none. A refusal names the field, and in a batch the task."""
-    possible: set[Needs] = set()
+    answers: dict[Needs, Fits | Waits] = {}
     needs = [
-        _accept(flow, spec, f"tasks[{number}]." if batch else "", possible)
+        _accept(flow, spec, f"tasks[{number}]." if batch else "", answers)
         for number, spec in enumerate(specs)
     ]
+    openings = flow.view.openings
     now = flow.clock.now()
     ids = flow.store.next_ids(len(specs))
     events = [
@@ -39,7 +40,7 @@ async def submit(flow: Flow, owner: str, specs: Sequence[TaskSpec], *, batch: bo
         for id, spec in zip(ids, specs, strict=True)
     ]
     tasks = [begin(TaskKey(id), event) for id, event in zip(ids, events, strict=True)]
-    intents = _place_at_once(flow, tasks, needs)
+    intents = _place_at_once(flow, tasks, needs, answers)
     changes = [
         _change(task, event, intents.get(task.key))
         for task, event in zip(tasks, events, strict=True)
@@ -51,57 +52,54 @@ async def submit(flow: Flow, owner: str, specs: Sequence[TaskSpec], *, batch: bo
             give_back(flow, intent)
         raise
     launch(flow, list(intents.values()))
-    _enqueue(flow, changes, needs)
-    return [change.task for change in changes]
-
-
-def _enqueue(flow: Flow, changes: Sequence[Change], needs: Sequence[Needs]) -> None:
-    """Put those that wait in line; plan again only if room has come up during the commit."""
-    asked = set()
     for change, need in zip(changes, needs, strict=True):
         task = change.task
         if task.state is State.QUEUED:
             flow.view.enqueue(task.key, need, task.position, task.version)
-            asked.add(need)
-    rooms = flow.view.rooms.values()
-    if any(isinstance(fit(need, rooms), Fits) for need in asked):
+    if flow.unplanned or flow.view.openings != openings:
         flow.replan()
+    return [change.task for change in changes]
 
 
-def _accept(flow: Flow, spec: TaskSpec, prefix: str, possible: set[Needs]) -> Needs:
+def _accept(flow: Flow, spec: TaskSpec, prefix: str, answers: dict[Needs, Fits | Waits]) -> Needs:
+    """What it needs, if that could ever be given; equal needs are looked at once."""
     try:
         check(spec)
     except InvalidSpec as error:
         error.field = prefix + error.field
         raise
     needs = needs_of(spec)
-    if needs in possible:
+    if needs in answers:
         return needs
     answer = fit(needs, flow.view.rooms.values())
     if isinstance(answer, Never):
         reason = answer.reasons[0]
         field = {"no_such_gpu": "gpu_ids", "too_many_cpus": "cpus", "too_much_memory": "memory_mib"}
         raise NeverFits(reason.code, field=prefix + field.get(reason.code, "gpus"), **reason.values)
-    possible.add(needs)
+    answers[needs] = answer
     return needs
 
 
 def _place_at_once(
-    flow: Flow, tasks: Sequence[Task], needs: Sequence[Needs]
+    flow: Flow,
+    tasks: Sequence[Task],
+    needs: Sequence[Needs],
+    answers: dict[Needs, Fits | Waits],
 ) -> dict[TaskKey, Intent]:
     """Intents for those that fit now. Only when nobody in line could have a better claim."""
     intents: dict[TaskKey, Intent] = {}
     if flow.unplanned:
         return intents
-    failed: set[Needs] = set()
     for task, need in zip(tasks, needs, strict=True):
-        if task.state is not State.QUEUED or need in failed:
+        answer = answers[need]
+        if task.state is not State.QUEUED or not isinstance(answer, Fits):
             continue
-        answer = fit(need, flow.view.rooms.values())
+        if intents:  # room only shrinks meanwhile, so a need that waits goes on waiting
+            again = fit(need, flow.view.rooms.values())
+            assert not isinstance(again, Never)
+            answers[need] = answer = again
         if isinstance(answer, Fits):
             intents[task.key] = intend(flow, task, answer.allocation)
-        else:
-            failed.add(need)
     return intents
 
 

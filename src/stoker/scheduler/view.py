@@ -76,6 +76,8 @@ class View:
 
     def __init__(self) -> None:
         self.rooms: dict[str, Room] = {}
+        self.openings = 0
+        """Counts everything that may have made room: while it stands, what waited still waits."""
         self._line: list[Waiting] = []
         self._waiting: dict[TaskKey, Waiting] = {}
         self._taken: dict[str, Allocation] = {}
@@ -112,6 +114,7 @@ class View:
 
     def node_up(self, node: Node) -> None:
         """The node is there, perhaps with other cards than before; what is held stays held."""
+        self.openings += 1
         room = self.rooms.get(node.name)
         if room is None:
             self.rooms[node.name] = Room(node, True, {}, {})
@@ -126,6 +129,7 @@ class View:
 
     def drain(self, name: str, why: str) -> None:
         """Nothing new starts there until `why` is ""."""
+        self.openings += 1
         if name in self.rooms:
             self.rooms[name].drained = why
 
@@ -134,6 +138,7 @@ class View:
         room = self.rooms.get(name)
         if room is None:
             return False
+        self.openings += 1
         before = {uuid for uuid, processes in room.foreign.items() if processes}
         room.foreign = cards
         return before != {uuid for uuid, processes in cards.items() if processes}
@@ -147,6 +152,7 @@ class View:
         taken = self._taken.pop(attempt, None)
         if taken is None or taken.node not in self.rooms:
             return
+        self.openings += 1
         room = self.rooms[taken.node]
         for gpu in taken.gpus:
             room.held.pop(gpu.uuid, None)
