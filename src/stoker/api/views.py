@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from functools import cache, lru_cache
-from typing import Any, cast
+from typing import cast
 
 import msgspec
 from msgspec import Raw
@@ -23,7 +23,6 @@ class _Limit(msgspec.Struct):
 
 
 _decode_limit = msgspec.json.Decoder(_Limit).decode
-_decode_end = msgspec.json.Decoder(End).decode
 
 
 def task_view(task: Task, language: str) -> TaskView:
@@ -98,19 +97,18 @@ def shown_in(language: str) -> View[TaskView]:
 def listed(rows: Sequence[ListedRow], language: str) -> tuple[TaskView, ...]:
     """Rows of a list, put together as JSON: what is in them is never taken apart again."""
     views = [
-        f'{shown[:-1]},"message":{_about(end, stopped_by, spec, language)},"spec":{spec}}}'
-        for shown, end, stopped_by, spec in rows
+        f'{shown[:-1]},"message":{_about(why, language)},"spec":{spec}}}'
+        for shown, why, spec in rows
     ]
     return cast("tuple[TaskView, ...]", Raw(f"[{','.join(views)}]".encode()))
 
 
-def _about(end: str | None, stopped_by: str | None, spec: str, language: str) -> str:
-    """The sentence about its end, as JSON."""
-    if end is None:
+@lru_cache(1024)
+def _about(why: str | None, language: str) -> str:
+    """The sentence about an end, as JSON. Kept, because a list has few different ends."""
+    if why is None:
         return "null"
-    how = _decode_end(end)
-    limit_s = _decode_limit(spec).time_limit_s if how.reason == "time_limit" else None
-    return _quoted(how.reason, how.detail, how.exit_code, how.signal, stopped_by, limit_s, language)
+    return msgspec.json.encode(_sentence(*msgspec.json.decode(why), language)).decode()
 
 
 def attempt_view(attempt: Attempt) -> AttemptView:
@@ -131,12 +129,6 @@ def event_views(rows: Sequence[EventRow]) -> tuple[EventView, ...]:
         EventView(seq=row.seq, task=row.task, event=row.event, at=row.at, values=row.values)
         for row in rows
     )
-
-
-@lru_cache(1024)
-def _quoted(*end: Any) -> str:
-    """The sentence as JSON."""
-    return msgspec.json.encode(_sentence(*end)).decode()
 
 
 @lru_cache(1024)

@@ -106,6 +106,23 @@ def shown(task: Task) -> str:
     )
 
 
+def why(task: Task) -> str | None:
+    """What the sentence about its end is made of, in whatever language; None while it has none."""
+    end = task.end
+    if end is None:
+        return None
+    return encode(
+        (
+            end.reason,
+            end.detail,
+            end.exit_code,
+            end.signal,
+            task.stopped_by,
+            task.spec.time_limit_s if end.reason == "time_limit" else None,
+        )
+    )
+
+
 def changing_part(task: Task) -> Row:
     """The columns that a task's life changes: those of the UPDATE, and the end of its row."""
     end = task.end
@@ -122,6 +139,7 @@ def changing_part(task: Task) -> Row:
         None if end is None else end.reason,
         None if end is None else encode(end),
         shown(task),
+        why(task),
     )
 
 
@@ -144,14 +162,14 @@ def row_of_task(task: Task, spec_seq: int) -> Row:
     )
 
 
-TASK_WIDTH = 22
+TASK_WIDTH = 23
 """Columns of a task with its spec."""
 
 
 def task_of_row(row: Row, spec: TaskSpec) -> Task:
     (id, element, owner, state, version, position, _name, _spec_seq, submitted_us,
      attempts, attempt, node, gpu_ids, started_us, finished_us, stop_cause, stopped_by,
-     _outcome, _reason, end, _shown) = row  # fmt: skip
+     _outcome, _reason, end, _shown, _why) = row  # fmt: skip
     return Task(
         id=id,
         element=element,

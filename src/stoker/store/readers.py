@@ -56,9 +56,9 @@ class View(Protocol[T_co]):
     ) -> T_co: ...
 
 
-ListedRow = tuple[str, str | None, str | None, str]
+ListedRow = tuple[str, str | None, str]
 """A task for a list, as texts that are passed on as they are: JSON of everything but its spec and
-the sentence about its end; JSON of its end; who stopped it; JSON of its spec."""
+the sentence about its end; JSON of what that sentence is made of; JSON of its spec."""
 
 
 class EventRow(NamedTuple):
@@ -84,9 +84,9 @@ class Readers:
         few = probe is None or self._pool.fetch(probe)[0][0] <= FEW
         rows = self._pool.fetch(*self._paging.statement(query, few=few))
         if len(rows) <= query.limit:
-            return [row[2:6] for row in rows], None
+            return [row[2:5] for row in rows], None
         del rows[query.limit :]
-        return [row[2:6] for row in rows], cursor_after(query, rows[-1])
+        return [row[2:5] for row in rows], cursor_after(query, rows[-1])
 
     def task(self, key: TaskKey, view: View[T]) -> T | None:
         rows = self._pool.fetch(self._sql.shown_task.sql, tuple(key))

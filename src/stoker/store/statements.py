@@ -68,14 +68,14 @@ SHOWN = (
 
 
 LISTED = (
-    tasks.c.id, tasks.c.element, tasks.c.shown, tasks.c.end, tasks.c.stopped_by, events.c.spec,
+    tasks.c.id, tasks.c.element, tasks.c.shown, tasks.c.why, events.c.spec,
 )  # fmt: skip
 """What is read of a task for a list."""
 
 
 CHANGING = (
     "attempts", "attempt", "node", "gpu_ids", "started_us", "finished_us", "stop_cause",
-    "stopped_by", "outcome", "reason", "end", "shown",
+    "stopped_by", "outcome", "reason", "end", "shown", "why",
 )  # fmt: skip
 """The columns of `codec.changing_part`."""
 

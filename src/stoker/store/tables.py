@@ -42,6 +42,7 @@ tasks = sa.Table(
     sa.Column("reason", sa.Text),
     sa.Column("end", sa.Text),
     sa.Column("shown", sa.Text, nullable=False),
+    sa.Column("why", sa.Text),
     sqlite_with_rowid=False,  # rows are small: one tree instead of table and index
 )
 sa.Index(

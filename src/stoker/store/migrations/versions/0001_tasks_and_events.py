@@ -44,6 +44,7 @@ def _tasks() -> None:
         sa.Column("reason", sa.Text),
         sa.Column("end", sa.Text),
         sa.Column("shown", sa.Text, nullable=False),
+        sa.Column("why", sa.Text),
         sqlite_with_rowid=False,
     )
     unfinished = sa.text("state <> 'FINISHED'")
