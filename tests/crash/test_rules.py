@@ -18,6 +18,7 @@ from stoker.runner.record import BEFORE_CLAIM
 
 from .conftest import MakeSite
 from .harness import Site
+from .history import Line
 from .processes import Found
 from .server import Program, wait_until
 
@@ -36,7 +37,7 @@ def test_nothing_is_launched_before_its_intent_is_committed(site: Site) -> None:
     assert count(site, "attempts") == 0
     site.submit({"command": site.witness.command(50), "gpus": 1})
     site.judge()
-    assert len([line for line in site.history.lines if line.what == "start"]) == 1
+    assert len(starts(site)) == 1
 
 
 def test_committed_intent_is_launched_by_the_next_server(site: Site) -> None:
@@ -47,7 +48,7 @@ def test_committed_intent_is_launched_by_the_next_server(site: Site) -> None:
     assert count(site, "attempts") == 1
     assert site.witness.lines() == []
     site.judge()
-    assert len([line for line in site.history.lines if line.what == "start"]) == 1
+    assert len(starts(site)) == 1
 
 
 @pytest.mark.parametrize("again", ["server", "runner"])
@@ -66,7 +67,7 @@ def test_late_supervisor_of_a_forgotten_number_leaves(site: Site, again: str) ->
     wait_until(lambda: not site.processes("supervisor"), 10, "the late supervisor to leave")
     assert list(site.spool.glob("*.rec")) == []
     site.judge()
-    assert len([line for line in site.history.lines if line.what == "start"]) == 1
+    assert len(starts(site)) == 1
 
 
 def test_late_supervisor_of_a_cancelled_attempt_leaves(site: Site) -> None:
@@ -175,12 +176,15 @@ def test_grandchildren_are_ended_where_there_are_no_cgroups(make_site: MakeSite)
 
 
 def test_command_without_supervisor_and_forker_is_ended_before_it_is_lost(site: Site) -> None:
-    """Nobody is left who would be told of its death: the next runner finds it by its record."""
-    spec = {"gpus": 4, "requeue_on_loss": True}
-    (id,) = site.submit({"command": site.witness.command(1500, child="setsid"), **spec})
+    """Nobody is left who would be told of its death: the next runner finds it by its record. A
+    command that had inherited the lock would make its dead supervisor look alive."""
+    command = site.witness.command(until=site.go, child="setsid")
+    (id,) = site.submit({"command": command, "gpus": 4, "requeue_on_loss": True})
     wait_until(lambda: said_by_child(site, id), 10, "the grandchild")
     for one in (*site.processes("forker"), *site.processes("supervisor")):
         site.kill(one)
+    wait_until(lambda: len(starts(site)) == 2, 15, "the task to be run again")
+    site.go.touch()
     site.judge()
     assert site.end_of(id).outcome == "succeeded"
     assert len(site.history.attempts) == 2
@@ -217,6 +221,11 @@ def start_with_children(site: Site, run_ms: int = 60_000) -> list[str]:
     for id in ids:
         wait_until(partial(said_by_child, site, id), 10, f"the grandchild of task {id}")
     return ids
+
+
+def starts(site: Site) -> list[Line]:
+    lines = site.witness.lines()
+    return [line for line in lines if (line.what, line.who) == ("start", "main")]
 
 
 def said_by_child(site: Site, id: str) -> bool:

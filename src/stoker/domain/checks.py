@@ -11,8 +11,6 @@ import re
 import typing
 from collections.abc import Iterator
 
-import msgspec
-
 from .errors import InvalidSpec
 from .task import NOT_YET, TaskSpec, fields
 
@@ -25,9 +23,6 @@ SURELY_SHORT = MOST_ARGUMENT_BYTES // 4
 
 RESERVED_ENV = frozenset({"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"})
 """They say which cards a task holds; so does everything that begins with STOKER_."""
-
-
-_encode = msgspec.json.Encoder().encode
 
 
 def check(spec: TaskSpec) -> None:
@@ -52,12 +47,16 @@ def _check_not_yet(spec: TaskSpec) -> None:
         raise InvalidSpec("not_yet", field=next(n for n, value, usual in pairs if value != usual))
 
 
+_TEXT_FIELDS = [f.name for f in fields() if f.kind is str]
+_text_values = operator.attrgetter(*_TEXT_FIELDS)
+
+
 def _check_nul(spec: TaskSpec) -> None:
-    """One look at the whole is quick; only what may have a NUL is looked at field by field."""
-    if b"\\u0000" in _encode(spec):
-        for field, text in _texts(spec):
-            if "\0" in text:
-                raise InvalidSpec("nul", field=field)
+    """One look at everything is quick; only a NUL that is there is looked for field by field."""
+    every = [*_text_values(spec), *spec.env, *spec.env.values()]
+    every += (spec.command,) if isinstance(spec.command, str) else spec.command
+    if "\0" in "".join(every):
+        raise InvalidSpec("nul", field=next(field for field, text in _texts(spec) if "\0" in text))
 
 
 def _texts(spec: TaskSpec) -> Iterator[tuple[str, str]]:

@@ -100,7 +100,7 @@ class View:
             self.dequeue(key)
         waiting = Waiting(key, self._needs.setdefault(needs, needs), position, version)
         self._waiting[key] = waiting
-        if self._line and self._line[-1].order > waiting.order:
+        if self._line and self._line[-1].position >= position:
             insort(self._line, waiting, key=lambda w: w.order)
         else:
             self._line.append(waiting)

@@ -9,13 +9,14 @@ ones.
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from stoker.domain.attempt import Attempt
 from stoker.domain.event import EVENTS, Event, Placed
-from stoker.domain.key import TaskKey
+from stoker.domain.key import PLAIN, TaskKey
 from stoker.domain.lifecycle import State, Task
 from stoker.domain.node import Allocation, Incarnation
 from stoker.domain.outcome import End
@@ -104,6 +105,23 @@ def shown(task: Task) -> str:
             task.stopped_by,
         )
     )
+
+
+def shown_at_first(id: int, element: int, owner: str, state: State, at: datetime) -> str:
+    """`shown` of a task that has only been submitted, several times as fast."""
+    key = f"{id}" if element == PLAIN else f"{id}_{element}"
+    return (
+        f'{{"id":"{key}","owner":{quoted(owner)},"state":"{state}","version":1,'
+        f'"submitted_at":{quoted(_utc(at))},"attempts":0,"started_at":null,"finished_at":null,'
+        '"node":null,"gpu_ids":[],"outcome":null,"reason":null,"exit_code":null,"signal":null,'
+        '"stopped_by":null}'
+    )
+
+
+@lru_cache(64)
+def quoted(value: str | datetime) -> str:
+    """As JSON. A batch has one owner and one instant."""
+    return encode(value)
 
 
 def why(task: Task) -> str | None:

@@ -21,9 +21,10 @@ from .codec import (
     body_of,
     changing_part,
     encode,
+    quoted,
     row_of_attempt,
     row_of_task,
-    shown,
+    shown_at_first,
     to_us,
 )
 from .statements import Cursor, Statement, Writes
@@ -85,20 +86,20 @@ class Rows:
         self.last_seq = seq = self.last_seq + 1
         id, element, position, spec = task.id, task.element, submitted.position, submitted.spec
         at = self._us(submitted.at)
-        body = encode({"owner": submitted.owner, "position": position})
+        body = f'{{"owner":{quoted(submitted.owner)},"position":{position}}}'
         self._events.append((seq, id, element, 1, at, "Submitted", body, encode(spec)))
         if len(events) == 1:
             row = (
                 id,
                 element,
                 task.owner,
-                str(task.state),
+                task.state.value,
                 1,
                 position,
                 spec.name,
                 seq,
                 at,
-                shown(task),
+                shown_at_first(id, element, task.owner, task.state, submitted.at),
             )
             self._submitted.append(row)
             return
