@@ -18,8 +18,6 @@ from typing import Any
 from urllib.parse import quote
 
 from stoker.runner import killpoint
-from stoker.runner.record import BEFORE_CLAIM
-from stoker.runner.supervise import BEFORE_CHILD_LINE
 from stoker.store.recorder import open_store
 
 from . import processes, records
@@ -30,7 +28,7 @@ from .server import SOURCES, Server, ServerDied, Starter, Unreachable, wait_unti
 from .witness import Witness
 
 GPUS = 4
-POINTS = (*killpoint.POINTS, BEFORE_CLAIM, BEFORE_CHILD_LINE)
+POINTS = killpoint.POINTS
 UNKNOWN_END = (killpoint.BEGUN, killpoint.ENDED)
 """A supervisor that dies there leaves an end that nobody can know."""
 ANSWER_S = 30.0

@@ -14,7 +14,6 @@ from functools import partial
 import pytest
 
 from stoker.runner import killpoint
-from stoker.runner.record import BEFORE_CLAIM
 
 from .conftest import MakeSite
 from .harness import Site
@@ -81,6 +80,24 @@ def test_late_supervisor_of_a_cancelled_attempt_leaves(site: Site) -> None:
     site.judge()
     assert site.end_of(id).outcome == "cancelled"
     assert site.history.lines == []
+
+
+def test_silence_is_no_proof_that_nothing_will_run(site: Site) -> None:
+    """Nothing is seen of an attempt whose supervisor is paused before its claim: it is sent again,
+    never given up. It wakes up in the worst moment: the next end is recorded, nothing forgotten."""
+    late = pause_before_claim(site)
+    site.server.kill()
+    armed = site.arm(killpoint.COLLECTED, pause=True)
+    site.server.spawn()
+    wait_until(lambda: not armed.exists(), 15, "an end to be recorded")
+    late.signal(signal.SIGCONT)
+    wait_until(lambda: not site.processes("supervisor"), 10, "the late supervisor to leave")
+    wait_until(
+        lambda: site.server.signal(signal.SIGCONT) and site.server.is_ready(), 10, "the server"
+    )
+    site.judge()
+    assert len(starts(site)) == 1
+    assert len(site.history.attempts) == 1
 
 
 def test_acknowledged_cancel_survives_everybody(site: Site) -> None:
@@ -235,7 +252,7 @@ def said_by_child(site: Site, id: str) -> bool:
 def pause_before_claim(site: Site) -> Found:
     """Submit one task; its supervisor, stopped before it has claimed anything."""
     site.revive()
-    armed = site.arm(BEFORE_CLAIM, pause=True)
+    armed = site.arm(killpoint.CLAIM, pause=True)
     site.submit({"command": site.witness.command(50), "gpus": 1})
     wait_until(lambda: not armed.exists() and site.stopped(), 10, "a pause before the claim")
     (late,) = site.stopped()

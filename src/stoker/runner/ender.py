@@ -7,17 +7,21 @@ Everything gets KILL at once: nobody is left who could have asked it nicely.
 
 from __future__ import annotations
 
+import os
 import queue
 import signal
 import threading
 import time
 from dataclasses import dataclass
-from typing import Callable, Collection, Dict, Optional
+from typing import Callable, Dict, Optional
 
 from .cgroup import Cgroups
 from .ending import Snapshot, signal_all, supervisors, why_stuck
 from .identity import Process, Stat
 from .note import note
+
+OURS = ("stoker-forker", "stoker-watch")
+"""Names of the forker and, once it has taken its own, of a supervisor."""
 
 _FIRST_PAUSE_S = 0.02
 _LAST_PAUSE_S = 1.0
@@ -27,6 +31,7 @@ _STUCK_S = 5.0
 @dataclass
 class _Job:
     main: Optional[Process]
+    supervisor: Optional[Process]
     is_sweep: bool
     begun: float
     is_told: bool = False
@@ -36,12 +41,13 @@ class Ender:
     """`report(key, left, why)` is called in the thread: 0 left = done, else why it is stuck."""
 
     def __init__(
-        self, cgroups: Cgroups, spare: Collection[int], report: Callable[[str, int, str], None]
+        self, cgroups: Cgroups, forker_pid: int, report: Callable[[str, int, str], None]
     ) -> None:
         self._cgroups = cgroups
-        self._spare = frozenset(spare) | {1}
+        self._forker_pid = forker_pid
+        self._spare = frozenset((os.getpid(), forker_pid, 1))
         self._report = report
-        self._orders: queue.SimpleQueue[tuple[str, Optional[Process], bool]] = queue.SimpleQueue()
+        self._orders: queue.SimpleQueue[tuple[str, _Job]] = queue.SimpleQueue()
         self._jobs: Dict[str, _Job] = {}
         self._pause_s = _FIRST_PAUSE_S
 
@@ -49,13 +55,13 @@ class Ender:
         """Begin to serve."""
         threading.Thread(target=self._run, name="ender", daemon=True).start()
 
-    def end(self, key: str, main: Optional[Process]) -> None:
-        """End everything of a part whose supervisor is dead. May be repeated."""
-        self._orders.put((key, main, False))
+    def end(self, key: str, main: Optional[Process], supervisor: Optional[Process]) -> None:
+        """End everything of a part whose supervisor has lost its lock. May be repeated."""
+        self._orders.put((key, _Job(main, supervisor, False, time.monotonic())))
 
     def sweep(self, key: str) -> None:
         """End everything of a part, supervisors included; reports after at most 5 s."""
-        self._orders.put((key, None, True))
+        self._orders.put((key, _Job(None, None, True, time.monotonic())))
 
     def _run(self) -> None:
         while True:
@@ -75,11 +81,11 @@ class Ender:
             self._pause_s = min(self._pause_s * 2, _LAST_PAUSE_S)
         try:
             while True:
-                key, main, is_sweep = self._orders.get(timeout=wait_s)
+                key, job = self._orders.get(timeout=wait_s)
                 wait_s = 0
                 known = self._jobs.get(key)
-                if known is None or (is_sweep and not known.is_sweep):
-                    self._jobs[key] = _Job(main, is_sweep, time.monotonic())
+                if known is None or (job.is_sweep and not known.is_sweep):
+                    self._jobs[key] = job
                     self._pause_s = _FIRST_PAUSE_S
         except queue.Empty:
             return
@@ -102,10 +108,24 @@ class Ender:
     def _left(self, key: str, job: _Job, looked: Snapshot) -> Dict[int, Stat]:
         group = self._cgroups.open(key)
         left = looked.left(key, grouped=group.pids(), leader=job.main, spare=self._spare)
-        if job.main is not None:
-            main = looked.stats.get(job.main.pid)
-            if main is not None and main.start == job.main.start:
-                left[main.pid] = main
+        for known in (job.main, job.supervisor):
+            found = None if known is None else looked.stats.get(known.pid)
+            if known is not None and found is not None and found.start == known.start:
+                left[found.pid] = found
         if job.is_sweep:
             left.update(supervisors(key, self._spare))
+        else:
+            left.update(self._strays(looked))
         return left
+
+    def _strays(self, looked: Snapshot) -> Dict[int, Stat]:
+        """Children of the forker that it did not fork: left by a supervisor that was killed.
+
+        They may carry no marker and be of this part, so nothing is over before they are. A dying
+        supervisor gives up its lock a moment before its children: hence it counts as left, too.
+        """
+        return {
+            pid: one
+            for pid, one in looked.stats.items()
+            if one.parent == self._forker_pid and one.name not in OURS
+        }

@@ -14,7 +14,9 @@ import signal
 PLACE = "1-place"  # server, before the commit of an intent
 PLACED = "2-placed"  # server, after it
 ACCEPTED = "3-accepted"  # runner, a launch checked and not yet handed to the forker
+CLAIM = "4-claim"  # supervisor, before link(): nobody knows of it yet
 CLAIMED = "4-claimed"  # supervisor, after link()
+FORKED = "4-forked"  # supervisor, the child waits and its line is not written
 BEGUN = "5-begun"  # supervisor, after the child's exec
 ENDED = "6-ended"  # supervisor, nothing left of the attempt, no exit line yet
 RECORDED = "7-recorded"  # supervisor, exit line durable, datagram not sent
@@ -22,7 +24,10 @@ COLLECT = "8-collect"  # server, before the commit of an end
 COLLECTED = "9-collected"  # server, after it, before the log is copied
 FORGOTTEN = "10-forgotten"  # runner, bit set, files not yet unlinked
 
-POINTS = (PLACE, PLACED, ACCEPTED, CLAIMED, BEGUN, ENDED, RECORDED, COLLECT, COLLECTED, FORGOTTEN)
+POINTS = (
+    PLACE, PLACED, ACCEPTED, CLAIM, CLAIMED, FORKED, BEGUN, ENDED, RECORDED, COLLECT, COLLECTED,
+    FORGOTTEN,
+)  # fmt: skip
 
 _folder: str = ""
 

@@ -95,7 +95,7 @@ class Loop:
         os.set_blocking(self._wake_reader, False)
         self._forker = Stream(link, self._selector, self._on_forker, self._on_forker_gone)
         self._vigil = Vigil(forker_pid, self._selector, self._on_death)
-        self._ender = Ender(cgroups, (os.getpid(), forker_pid), self._on_ended)
+        self._ender = Ender(cgroups, forker_pid, self._on_ended)
         self._facts = Facts(spool, self._end)
         self._desk = LogDesk(spool, self._run_errand)
         self._orders = Orders(spool, self._facts, self._hand_over, self._tell)
@@ -282,7 +282,7 @@ class Loop:
         raise ForkerGone
 
     def _end(self, record: Record) -> None:
-        self._ender.end(record.key, record.main)
+        self._ender.end(record.key, record.main, record.supervisor)
 
     def _on_ended(self, key: str, left: int, why: str) -> None:
         """In the ender's thread."""

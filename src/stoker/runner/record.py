@@ -21,9 +21,6 @@ from .layout import RECORD, TEMPORARY
 from .lines import pack, sealed, unpack
 from .protocol import Exit, build
 
-BEFORE_CLAIM = "4-claim"
-"""A kill point beside those of PROTOCOL: a supervisor that is paused before its claim."""
-
 _BLOCK = 4096
 _ROOM = 3072
 """For the lines after the claim; the exit line is shortened to fit."""
@@ -115,7 +112,7 @@ def claim(dir_fd: int, key: str, body: bytes) -> Optional[Journal]:
             fcntl.flock(fd, fcntl.LOCK_EX)
             os.posix_fallocate(fd, 0, size)
             os.pwrite(fd, raw, 0)
-            killpoint.reach(BEFORE_CLAIM)
+            killpoint.reach(killpoint.CLAIM)
             os.link(temporary, key + RECORD, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
             killpoint.reach(killpoint.CLAIMED)
             os.unlink(temporary, dir_fd=dir_fd)

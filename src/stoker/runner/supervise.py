@@ -32,8 +32,6 @@ from .record import Journal, abandon, claim
 from .setting import Setting
 from .watch import Watch
 
-BEFORE_CHILD_LINE = "4-forked"
-"""A kill point beside those of PROTOCOL: the child exists and waits for our byte."""
 _START_POLL_MS = 50
 
 
@@ -116,7 +114,7 @@ class _Supervisor:
             os.close(self._journal.fd)
             os.close(go)
             Child(self._prepared, self._setting, group, self._log).run(go_reader, reports)
-        killpoint.reach(BEFORE_CHILD_LINE)
+        killpoint.reach(killpoint.FORKED)
         os.close(go_reader)
         os.close(reports)
         main = Process(pid, start_time(pid))

@@ -15,8 +15,6 @@ import pytest
 
 from stoker.runner import killpoint
 from stoker.runner.protocol import Listing, Seen, Sweep, Swept
-from stoker.runner.record import BEFORE_CLAIM
-from stoker.runner.supervise import BEFORE_CHILD_LINE
 from tests.helpers.kill_points import (
     children,
     counting,
@@ -208,7 +206,7 @@ def test_a_supervisor_paused_before_its_claim_leaves_when_its_number_was_forgott
     runner = start_runner(kill_points=points)
     client = runner.client()
     runs, line = counting(place)
-    pause_at(points, BEFORE_CLAIM)
+    pause_at(points, killpoint.CLAIM)
     launch = client.launch(shell=line)
     late = paused(runner)
     client.send(launch)
@@ -230,7 +228,7 @@ def test_a_supervisor_paused_before_its_claim_leaves_when_somebody_has_it(
     runner = start_runner(kill_points=points)
     client = runner.client()
     runs, line = counting(place)
-    pause_at(points, BEFORE_CLAIM)
+    pause_at(points, killpoint.CLAIM)
     launch = client.launch(shell=line)
     late = paused(runner)
     client.send(launch)
@@ -249,7 +247,7 @@ def test_a_supervisor_paused_before_its_claim_leaves_when_it_was_revoked(
     runner = start_runner(kill_points=points)
     client = runner.client()
     runs, line = counting(place)
-    pause_at(points, BEFORE_CLAIM)
+    pause_at(points, killpoint.CLAIM)
     launch = client.launch(shell=line)
     late = paused(runner)
     client.stop(launch)
@@ -273,7 +271,7 @@ def test_a_child_does_not_keep_the_lock_and_leaves_without_exec_at_end_of_file(
     runner = start_runner(kill_points=points)
     client = runner.client()
     runs, line = counting(place)
-    pause_at(points, BEFORE_CHILD_LINE)
+    pause_at(points, killpoint.FORKED)
     launch = client.launch(shell=line)
     supervisor = paused(runner)
     (child,) = wait_until(lambda: children(supervisor), "the child")
@@ -455,9 +453,9 @@ def test_every_rescan_sends_the_whole_list(runner: RunnerProcess, client: Client
 def test_a_rescan_removes_what_nobody_owns(start_runner: StartRunner, points: Path) -> None:
     runner = start_runner(kill_points=points)
     client = runner.client()
-    kill_at(points, BEFORE_CLAIM)
+    kill_at(points, killpoint.CLAIM)
     launch = client.launch("true")
-    wait_until(lambda: not (points / BEFORE_CLAIM).exists() and not runner.supervisors())
+    wait_until(lambda: not (points / killpoint.CLAIM).exists() and not runner.supervisors())
     (runner.spool / f"{launch.attempt}.0.ctl").touch()
 
     assert client.listing() == {}
@@ -471,7 +469,7 @@ def test_a_temporary_record_that_somebody_locks_stays(
 ) -> None:
     runner = start_runner(kill_points=points)
     client = runner.client()
-    pause_at(points, BEFORE_CLAIM)
+    pause_at(points, killpoint.CLAIM)
     launch = client.launch("true")
     supervisor = paused(runner)
     client.listing()

@@ -9,7 +9,6 @@ from pathlib import Path
 from stoker.runner import killpoint
 from stoker.runner.lines import pack, unpack
 from stoker.runner.protocol import Incarnation, Launch
-from stoker.runner.record import BEFORE_CLAIM
 from tests.helpers.kill_points import counting, kill_at, pause_at, paused, reached
 from tests.helpers.runner_client import Client, RunnerProcess, alive, wait_until
 from tests.integration.runner.conftest import StartRunner
@@ -120,7 +119,7 @@ def test_a_free_record_without_a_child_line_whose_bit_is_set_is_not_reported(
     runner = start_runner(kill_points=points)
     client = runner.client()
     runs, line = counting(place)
-    pause_at(points, BEFORE_CLAIM)
+    pause_at(points, killpoint.CLAIM)
     launch = client.launch(shell=line)
     supervisor = paused(runner)
     client.stop(launch)
