@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -31,6 +32,7 @@ log = logging.getLogger("stoker.flow")
 class Intent(Struct, frozen=True):
     """To run this task as this attempt. Its room is taken; it is not recorded yet."""
 
+    before: Task
     change: Change
     attempt: Attempt
 
@@ -38,25 +40,35 @@ class Intent(Struct, frozen=True):
 async def place(flow: Flow) -> None:
     """Start everything that can start now."""
     flow.unplanned = False
-    placements = plan(flow.view, flow.clock.now())
-    if not placements:
-        return
+    intents = await _intents(flow, plan(flow.view, flow.clock.now()))
+    await asyncio.gather(*(_carry_out(flow, intent) for intent in intents))
+
+
+async def _intents(flow: Flow, placements: Sequence[Placement]) -> list[Intent]:
+    """The plan with what the records say of its tasks. Room is taken all the while."""
+    waited = [flow.view.waiting(placement.key) for placement in placements]
     for placement in placements:
         flow.view.dequeue(placement.key)
-    holds = {p.key: f"planned {p.key}" for p in placements}
+        flow.view.take(_held_for(placement), placement.allocation)
+    try:
+        found = await flow.store.tasks([placement.key for placement in placements])
+    except BaseException:
+        for waiting in filter(None, waited):
+            flow.view.enqueue(waiting.key, waiting.needs, waiting.position, waiting.version)
+        flow.unplanned = True
+        raise
+    finally:
+        for placement in placements:
+            flow.view.free(_held_for(placement))
+    tasks = {task.key: task for task in found}
+    intents = []
     for placement in placements:
-        flow.view.take(holds[placement.key], placement.allocation)
-    tasks = {task.key: task for task in await flow.store.tasks([p.key for p in placements])}
-    intents: list[Intent] = []
-    for placement in placements:
-        flow.view.free(holds[placement.key])
         task = tasks.get(placement.key)
         if task is not None and _is_as_planned(task, placement):
             intents.append(intend(flow, task, placement.allocation))
         elif task is not None:
             queue_again(flow, task)
-    recorded = await asyncio.gather(*(_record(flow, intent) for intent in intents))
-    launch(flow, [intent for intent, ok in zip(intents, recorded, strict=True) if ok])
+    return intents
 
 
 def intend(flow: Flow, task: Task, allocation: Allocation) -> Intent:
@@ -84,7 +96,7 @@ def intend(flow: Flow, task: Task, allocation: Allocation) -> Intent:
         placed_at=placed.at,
     )
     killpoint.reach(killpoint.PLACE)
-    return Intent(moved(task, placed), attempt)
+    return Intent(task, moved(task, placed), attempt)
 
 
 def give_back(flow: Flow, intent: Intent) -> None:
@@ -96,30 +108,43 @@ def give_back(flow: Flow, intent: Intent) -> None:
 def queue_again(flow: Flow, task: Task) -> None:
     """Put a task back in line if it is still QUEUED."""
     if task.state is State.QUEUED:
-        flow.view.enqueue(task.key, needs_of(task.spec), task.position, task.version)
+        _enqueue(flow, task)
         flow.replan()
 
 
-async def _record(flow: Flow, intent: Intent) -> bool:
+async def _carry_out(flow: Flow, intent: Intent) -> None:
+    """Record it, then launch it at once: nobody may see it recorded and not yet alive."""
     try:
         await commit(flow, [intent.change])
-    except (StaleWrite, StoreDown) as error:
+    except StoreDown:  # nothing was recorded: it waits as before, until the disk is well
         flow.view.free(intent.attempt.id)
-        await _reload(flow, intent, error)
-        return False
-    return True
+        _enqueue(flow, intent.before)
+        flow.unplanned = True
+    except StaleWrite as error:
+        flow.view.free(intent.attempt.id)
+        log.warning("event=intent_dropped task_id=%s reason=%s", intent.before.key, error)
+        await _look_again(flow, intent.before)
+    else:
+        launch(flow, [intent])
 
 
-async def _reload(flow: Flow, intent: Intent, error: Exception) -> None:
-    """Somebody moved the task first, or the disk refused: go by what is recorded."""
-    key = intent.change.task.key
-    log.warning("event=intent_dropped task_id=%s reason=%s", key, error)
-    task = await flow.store.task(key)
-    if task is None or task.state is not State.QUEUED:
-        return
-    flow.view.enqueue(key, needs_of(task.spec), task.position, task.version)
-    if isinstance(error, StaleWrite):
-        flow.replan()
+async def _look_again(flow: Flow, task: Task) -> None:
+    """Somebody moved it first: go by what is recorded. Unreadable: the next plan looks again."""
+    try:
+        now = await flow.store.task(task.key)
+    except StoreDown:
+        now = task
+    if now is not None:
+        queue_again(flow, now)
+
+
+def _enqueue(flow: Flow, task: Task) -> None:
+    flow.view.enqueue(task.key, needs_of(task.spec), task.position, task.version)
+
+
+def _held_for(placement: Placement) -> str:
+    """Stands for the attempt that does not exist yet."""
+    return f"planned {placement.key}"
 
 
 def _is_as_planned(task: Task, placement: Placement) -> bool:

@@ -39,6 +39,8 @@ from .recover import unknown
 
 log = logging.getLogger("stoker.flow")
 
+MOST_TRIES = 5
+
 
 async def watch(flow: Flow, facts: Sequence[Fact]) -> list[Fact]:
     """Take in `facts`. Returns those that could not be recorded and must be tried again."""
@@ -95,12 +97,27 @@ async def _node_up(flow: Flow, fact: NodeUp) -> None:
 async def _attempt_facts(flow: Flow, facts: list[Fact]) -> list[Fact]:
     for number, fact in enumerate(facts):
         try:
-            await _attempt_fact(flow, fact)
-        except StaleWrite:
-            log.warning("event=stale_fact fact=%r", fact)
+            await _until_fresh(flow, fact)
         except StoreDown:
             return facts[number:]
+        except Exception:  # a bug of ours must not take the other facts with it
+            log.exception("event=fact_failed fact=%r", fact)
     return []
+
+
+async def _until_fresh(flow: Flow, fact: Fact) -> None:
+    """A person may move the task while we record: look again, and judge the fact anew."""
+    for _ in range(MOST_TRIES):
+        try:
+            return await _attempt_fact(flow, fact)
+        except StaleWrite:
+            live = flow.live.get(str(getattr(fact, "attempt", "")))
+            task = None if live is None else await flow.store.task(live.task.key)
+            if live is None or task is None:
+                return None
+            live.task = task
+    log.error("event=stale_fact fact=%r", fact)
+    return None
 
 
 async def _attempt_fact(flow: Flow, fact: Fact) -> None:
