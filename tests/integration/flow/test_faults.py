@@ -83,17 +83,18 @@ async def test_a_refused_intent_waits_and_starts_when_the_disk_is_well(flow: Flo
     _, attempt = await fill(flow)
     (waiting,) = await submit(flow, "ana", [a_spec(gpus=2)], batch=False)
     store = moody(flow)
-    refuse = times(1)
+    refuse, tries = times(1), []
 
     async def refuse_placements(changes: Sequence[Change]) -> None:
         if has(changes, Placed):
+            tries.append(changes[0].task.key)
             await refuse()
 
     store.before_record = refuse_placements
     engine_of(flow).finish(attempt)
 
-    await until(lambda: flow.store_problem == "no room")
     await until_state(flow, waiting.key, State.RUNNING)
+    assert tries == [waiting.key, waiting.key]
     assert flow.store_problem == ""
     assert len(flow.view.rooms["node-a"].free_gpus()) == 2
 
