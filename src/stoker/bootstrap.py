@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+import uvloop
 from typing_extensions import override
 
 from stoker import __version__
@@ -65,7 +66,7 @@ def serve(settings: Settings, *, announce: Callable[[str, Flow], None]) -> int:
         listener.close()
         raise
     try:
-        return asyncio.run(_serve(settings, store, listener, announce))
+        return uvloop.run(_serve(settings, store, listener, announce))
     finally:
         store.close()
 

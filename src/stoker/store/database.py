@@ -21,6 +21,8 @@ from stoker.runner.filesystem import network_filesystem
 
 BUSY_MS = 5000
 _WRITER = (
+    # Of a new database. A commit writes whole pages: half the usual size makes it a quarter faster.
+    "page_size = 2048",
     "journal_mode = WAL",
     "synchronous = FULL",
     "foreign_keys = ON",
@@ -97,7 +99,7 @@ class LogFolding:
     faster than making it longer.
     """
 
-    AFTER_PAGES = 1000
+    AFTER_PAGES = 2000
 
     def __init__(self, engine: sa.Engine) -> None:
         self._needed = engine.dialect.name == "sqlite"
@@ -111,8 +113,8 @@ class LogFolding:
         if not self._needed or driver is None:
             return
         rows = driver.total_changes
-        # An estimate: every transaction touches four pages or so, and ten rows fill one.
-        self._pages += 4 + max(0, rows - self._rows) // 10
+        # An estimate: every transaction touches four pages or so, and five rows fill one.
+        self._pages += 4 + max(0, rows - self._rows) // 5
         self._rows = rows
         if self._pages >= self.AFTER_PAGES:
             self._pages = 0
