@@ -119,7 +119,8 @@ class View:
         if room is None:
             self.rooms[node.name] = Room(node, True, {}, {})
             for attempt, taken in self._taken.items():
-                self._hold(attempt, taken)
+                if taken.node == node.name:
+                    self._hold(attempt, taken)
         else:
             room.node, room.up = node, True
 

@@ -92,6 +92,15 @@ def test_what_is_taken_stays_taken_when_its_node_comes_back() -> None:
     assert len(view.rooms["node-a"].free_gpus()) == 4
 
 
+def test_another_node_that_comes_up_changes_nothing_here() -> None:
+    view = a_view()
+    view.take("a1", an_allocation("node-a", 0, cpus=3))
+    view.node_up(a_node("node-b"))
+
+    assert view.rooms["node-a"].cpus_held == 3
+    assert view.rooms["node-b"].cpus_held == 0
+
+
 def test_taking_twice_takes_once() -> None:
     view = a_view()
     view.take("a1", an_allocation("node-a", 0, cpus=3))

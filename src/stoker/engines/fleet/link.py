@@ -203,8 +203,10 @@ class Link:
         return was_up
 
     def _send(self, message: Any) -> None:
+        """On a connection that is going down it is lost, and sent again after the next listing."""
         if self._writer is not None:
-            self._writer.write(protocol.line(message))
+            with suppress(OSError, RuntimeError):  # uvloop raises where asyncio is silent
+                self._writer.write(protocol.line(message))
 
     def _on_line(self, line: bytes) -> None:
         body = _parse(line)

@@ -1,0 +1,100 @@
+"""Where settings come from, and that a wrong one is refused by name."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stoker import config
+from stoker.config import BadSetting, load, split_address
+
+
+def test_the_last_source_wins_and_is_named(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text('listen = "127.0.0.1:1"\nsimulate_gpus = 2\n')
+    environ = {"STOKER_HOME": str(tmp_path), "STOKER_LISTEN": "127.0.0.1:2"}
+
+    loaded = load(environ, {"listen": "127.0.0.1:3"})
+
+    assert (loaded.settings.listen, loaded.settings.simulate_gpus) == ("127.0.0.1:3", 2)
+    assert loaded.sources["listen"] == "flag"
+    assert loaded.sources["simulate_gpus"] == "file"
+    assert loaded.sources["home"] == "environment"
+    assert loaded.sources["log_level"] == "default"
+    assert load(environ, {}).sources["listen"] == "environment"
+
+
+def test_this_machine_has_a_name(tmp_path: Path) -> None:
+    settings = load({"STOKER_HOME": str(tmp_path)}, {}).settings
+
+    assert settings.node_name == socket.gethostname().split(".")[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "flags", "key", "problem"),
+    [
+        ("liste = 1\n", {}, "liste", "unknown_setting"),
+        ("home = '/x'\n", {}, "home", "unknown_setting"),
+        ("listen = 7\n", {}, "listen", "bad_value"),
+        ("simulate_gpus = -1\n", {}, "simulate_gpus", "bad_value"),
+        ("simulate_gpus = true\n", {}, "simulate_gpus", "bad_value"),
+        ("log_level = 'loud'\n", {}, "log_level", "bad_value"),
+        ("", {"listen": "nowhere"}, "listen", "bad_address"),
+        ("", {"simulate_gpus": 5000}, "simulate_gpus", "bad_value"),
+    ],
+)
+def test_a_wrong_setting_is_refused_by_name(
+    tmp_path: Path, text: str, flags: dict[str, Any], key: str, problem: str
+) -> None:
+    (tmp_path / "config.toml").write_text(text)
+    with pytest.raises(BadSetting) as caught:
+        load({"STOKER_HOME": str(tmp_path)}, flags)
+
+    assert (caught.value.key, caught.value.problem) == (key, problem)
+
+
+@pytest.mark.parametrize("content", [b"= 1\n", b"\xff\xfe"])
+def test_a_broken_file_is_named(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "config.toml").write_bytes(content)
+    with pytest.raises(BadSetting) as caught:
+        load({"STOKER_HOME": str(tmp_path)}, {})
+
+    assert caught.value.problem == "bad_file"
+
+
+@pytest.mark.parametrize(
+    ("listen", "found"),
+    [
+        ("127.0.0.1:7433", ("127.0.0.1", 7433)),
+        ("[::1]:80", ("::1", 80)),
+        (":0", ("0.0.0.0", 0)),
+        ("lab.example:1", ("lab.example", 1)),
+    ],
+)
+def test_addresses(listen: str, found: tuple[str, int]) -> None:
+    assert split_address(listen) == found
+
+
+@pytest.mark.parametrize("listen", ["", "7433", "x:", "x:70000", "::1:80", "x:-1", "x:８０"])
+def test_what_is_no_address(listen: str) -> None:
+    with pytest.raises(BadSetting):
+        split_address(listen)
+
+
+def test_a_home_on_a_network_disk_moves_to_a_local_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "network_filesystem", lambda _path: "nfs4")
+
+    loaded = load({"XDG_STATE_HOME": "/nfs/home/ana"}, {})
+
+    assert str(loaded.settings.home).startswith("/var/tmp/stoker-")
+    assert "network" in loaded.sources["home"]
+
+
+def test_a_home_that_was_asked_for_is_never_moved(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(config, "network_filesystem", lambda _path: "nfs4")
+
+    assert load({"STOKER_HOME": str(tmp_path)}, {}).settings.home == tmp_path
