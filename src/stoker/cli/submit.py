@@ -68,6 +68,8 @@ def build_values(
     values["command"] = command
     if name:
         values.setdefault("name", name)
+    if values.get("gpu_ids"):  # who names the cards has said how many
+        values.setdefault("gpus", len(values["gpu_ids"]))
     workdir = os.path.join(_current_folder(), _expanded(values.get("workdir", "")))
     values["workdir"] = workdir.rstrip("/") or "/"
     for stream in ("stdout", "stderr"):

@@ -250,7 +250,7 @@ TEXTS: dict[str, str] = {
     "field.notify": "通知谁，用什么方式",
     "field.hold": "先不排队，等待有人设为准备就绪",
     # ---- 设置
-    "setting.home": "状态目录，须在本地磁盘：数据库、日志、令牌、运行记录",
+    "setting.home": "状态目录，须在本地磁盘：数据库、日志、令牌、spool",
     "setting.listen": "服务地址 HOST:PORT；IPv6 写作 [::1]:7433，端口 0 表示任选空闲端口",
     "setting.node_name": "本机在列表中的名称；空为主机名",
     "setting.simulate_gpus": "假装有这么多块 GPU（用于试用）",

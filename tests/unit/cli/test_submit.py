@@ -70,6 +70,11 @@ def test_a_script_is_text_and_what_was_typed_wins(tmp_path: Path) -> None:
     assert sent("-n", "mine", "train.sh")["name"] == "mine"
 
 
+def test_who_names_the_cards_has_said_how_many() -> None:
+    assert sent("--gpu-ids", "0,2", "--", "x")["gpus"] == 2
+    assert sent("-g", "3", "--gpu-ids", "0,2", "--", "x")["gpus"] == 3
+
+
 def test_after_two_dashes_a_script_is_just_a_word(tmp_path: Path) -> None:
     (tmp_path / "train.sh").write_text("#!/bin/sh\n#STOKER -g 2\n")
     spec = sent("--", "train.sh")
