@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Iterator
 from typing import Any
-from urllib.parse import quote_plus, urlencode
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 import schemathesis
@@ -62,22 +62,14 @@ def fuzz_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]
 @schema.exclude(path_regex="stream$").parametrize()
 @fuzzed
 def test_the_document_holds(case: schemathesis.Case[Any], fuzz_server: ApiServer) -> None:
+    response = case.call(base_url=fuzz_server.url, headers=fuzz_server.headers(), timeout=20)
     # what a type cannot say is refused too: `not_yet`, paths, NUL, more GPUs than there are
     excluded: list[Any] = [positive_data_acceptance]
-    if not is_sent_whole(case):
+    sent = parse_qs(urlsplit(str(response.request.url)).query, keep_blank_values=True)
+    if set(case.query or {}) - set(sent):
+        # a forbidden value without any text vanishes on the way: nothing is left to refuse
         excluded.append(negative_data_rejection)
-    case.call_and_validate(
-        base_url=fuzz_server.url,
-        headers=fuzz_server.headers(),
-        excluded_checks=excluded,
-        timeout=20,
-    )
-
-
-def is_sent_whole(case: schemathesis.Case[Any]) -> bool:
-    """A forbidden parameter without any value vanishes on the way: nothing is left to refuse."""
-    sent = urlencode(case.query or {}, doseq=True)
-    return all(f"{quote_plus(str(name))}=" in sent for name in case.query or {})
+    case.validate_response(response, excluded_checks=excluded)
 
 
 @pytest.mark.parametrize("route", STREAMS, ids=lambda route: route.path)
