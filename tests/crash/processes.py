@@ -72,9 +72,12 @@ def find(spool: Path, witness: Path) -> list[Found]:
                 kind = "child" if parent and parent.name == one.name else "supervisor"
                 found.append(Found(kind, who, one.state, _claimed(paths, spool)))
             elif one.name == "stoker-forker":
-                found.append(Found("forker", who, one.state))
+                # What it has just forked has its name until it takes its own.
+                parent = stat(one.parent)
+                kind = "nameless" if parent and parent.name == one.name else "forker"
+                found.append(Found(kind, who, one.state))
             else:
-                # Between fork and its new name, or a runner before its lock.
+                # A runner before its lock.
                 found.append(Found("nameless", who, one.state))
     return found
 

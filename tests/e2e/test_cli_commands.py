@@ -161,7 +161,7 @@ def test_limits_of_time(stoker: Stoker) -> None:
         (["--gpus", "-1", "--", "x"], "gpus: too small: at least 0"),
         (["--gpus", "5", "--", "x"], "gpus: 5 GPUs can never be given"),
         (["--gpus", "1", "--gpu-ids", "7", "--", "x"], "gpu_ids: "),
-        (["--gpu-ids", "0", "--", "x"], "gpu_ids: 1 GPUs are named"),
+        (["--gpus", "1", "--gpu-ids", "0,1", "--", "x"], "gpu_ids: 2 GPUs are named"),
         (["--gpus", "2", "--gpu-ids", "1,1", "--", "x"], "gpu_ids: the same GPU"),
         (["--memory", "900T", "--", "x"], "memory_mib: "),
         (["--cpus", "0", "--", "x"], "cpus: too small: at least 1"),

@@ -28,7 +28,7 @@ from stoker.wire import (
 
 from .query import NoQuery, Query
 from .route import Call, route
-from .views import attempt_view, event_views, listed, shown_in, task_view
+from .views import attempt_view, event_views, listed, shown, task_view
 
 MOST_ROWS = 500
 
@@ -99,16 +99,16 @@ async def show_task(call: Call[NoQuery, None]) -> TaskDetail:
     """All about one task: why it waits, its attempts, what happened to it."""
     key, flow = call.key, call.parts.flow
     task = await flow.store.task(key)
-    found = call.parts.readers.detail(key, shown_in(call.language))
+    found = call.parts.readers.detail(key)
     if task is None or found is None:
         raise UnknownTask(id=str(key))
-    view, attempts, events = found
+    row, attempts, events = found
     waits = tuple(
         WaitReason(code=why.code, message=text.message(why.code, why.values, call.language))
         for why in overview.waits(flow, task)
     )
     return TaskDetail(
-        task=view,
+        task=shown(row, call.language),
         waits=waits,
         attempts=tuple(attempt_view(attempt) for attempt in attempts),
         events=event_views(events),

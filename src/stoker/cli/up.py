@@ -117,6 +117,8 @@ def _detached(loaded: Loaded, flags: dict[str, Any], as_json: bool) -> int:
         time.sleep(POLL_S)
     if child.poll() is None:
         warn("up.silent", seconds=int(READY_S), log=str(log))
+    elif child.returncode == 0 and _is_served(home, as_json):
+        return 0  # it found another one that was a moment faster
     else:
         warn("up.died", log=str(log))
         _print_last_lines(log, before)

@@ -8,53 +8,22 @@ can write.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple
 
 from msgspec import Raw
 
 from stoker.domain.attempt import Attempt
-from stoker.domain.key import PLAIN, TaskKey
+from stoker.domain.key import TaskKey
 from stoker.domain.lifecycle import State
-from stoker.domain.outcome import End
 
 from .codec import (
-    NO_GPUS,
     Row,
     attempt_of_row,
-    decode_end,
-    decode_gpu_ids,
     from_us,
-    from_us_or_none,
 )
 from .paging import FEW, Paging, Query, cursor_after
 from .reading import ReadPool
 from .statements import Cursor, Reads
-
-T_co = TypeVar("T_co", covariant=True)
-T = TypeVar("T")
-
-
-class View(Protocol[T_co]):
-    """Makes what is shown of a task. The caller's own, so that no second record is built."""
-
-    def __call__(  # noqa: PLR0917 - positional, because that is the fastest
-        self,
-        id: str,
-        owner: str,
-        state: str,
-        version: int,
-        submitted_at: datetime,
-        attempts: int,
-        started_at: datetime | None,
-        finished_at: datetime | None,
-        node: str | None,
-        gpu_ids: tuple[int, ...],
-        stopped_by: str | None,
-        end: End | None,
-        spec: Raw,
-        /,
-    ) -> T_co: ...
-
 
 ListedRow = tuple[str, str | None, str]
 """A task for a list, as texts that are passed on as they are: JSON of everything but its spec and
@@ -88,17 +57,13 @@ class Readers:
         del rows[query.limit :]
         return [row[2:5] for row in rows], cursor_after(query, rows[-1])
 
-    def task(self, key: TaskKey, view: View[T]) -> T | None:
-        rows = self._pool.fetch(self._sql.shown_task.sql, tuple(key))
-        return _show(rows[0], view) if rows else None
-
-    def detail(self, key: TaskKey, view: View[T]) -> tuple[T, list[Attempt], list[EventRow]] | None:
+    def detail(self, key: TaskKey) -> tuple[ListedRow, list[Attempt], list[EventRow]] | None:
         """A task with its attempts and events, all of one moment."""
         with self._pool.snapshot() as cursor:
-            rows = cursor.execute(self._sql.shown_task.sql, tuple(key)).fetchall()
+            rows = cursor.execute(self._sql.listed_task.sql, tuple(key)).fetchall()
             if not rows:
                 return None
-            return _show(rows[0], view), self._attempts(cursor, key), self._events(cursor, key)
+            return rows[0][2:5], self._attempts(cursor, key), self._events(cursor, key)
 
     def attempts_of(self, key: TaskKey) -> list[Attempt]:
         with self._pool.snapshot() as cursor:
@@ -131,26 +96,6 @@ class Readers:
     def _events(self, cursor: Cursor, key: TaskKey) -> list[EventRow]:
         rows = cursor.execute(self._sql.events_of.sql, tuple(key)).fetchall()
         return [_event(row) for row in rows]
-
-
-def _show(row: Row, view: View[T]) -> T:
-    (id, element, owner, state, version, submitted_us, attempts, started_us, finished_us, node,
-     gpu_ids, stopped_by, end, spec) = row[:14]  # fmt: skip
-    return view(
-        str(id) if element == PLAIN else f"{id}_{element}",
-        owner,
-        state,
-        version,
-        from_us(submitted_us),
-        attempts,
-        from_us_or_none(started_us),
-        from_us_or_none(finished_us),
-        node,
-        () if gpu_ids == NO_GPUS else decode_gpu_ids(gpu_ids),
-        stopped_by,
-        None if end is None else decode_end(end),
-        Raw(spec),
-    )
 
 
 def _event(row: Row) -> EventRow:

@@ -59,18 +59,10 @@ def in_states(states: frozenset[State]) -> sa.ColumnElement[bool]:
     return tasks.c.state.in_([sa.literal_column(f"'{state}'") for state in sorted(states)])
 
 
-SHOWN = (
-    tasks.c.id, tasks.c.element, tasks.c.owner, tasks.c.state, tasks.c.version,
-    tasks.c.submitted_us, tasks.c.attempts, tasks.c.started_us, tasks.c.finished_us, tasks.c.node,
-    tasks.c.gpu_ids, tasks.c.stopped_by, tasks.c.end, events.c.spec,
-)  # fmt: skip
-"""What is read of a task to show it."""
-
-
 LISTED = (
     tasks.c.id, tasks.c.element, tasks.c.shown, tasks.c.why, events.c.spec,
 )  # fmt: skip
-"""What is read of a task for a list."""
+"""What is read of a task to show it."""
 
 
 CHANGING = (
@@ -182,7 +174,7 @@ class Reads(_Prepared):
 
         is_task = (tasks.c.id == sa.bindparam("id_"), tasks.c.element == sa.bindparam("element_"))
         self.task = compiled(dialect, with_spec.where(*is_task))
-        self.shown_task = compiled(dialect, with_spec.with_only_columns(*SHOWN).where(*is_task))
+        self.listed_task = compiled(dialect, with_spec.with_only_columns(*LISTED).where(*is_task))
         self.waiting = compiled(
             dialect,
             with_spec.with_only_columns(

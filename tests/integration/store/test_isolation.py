@@ -7,6 +7,7 @@ import sqlite3
 import threading
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from stoker.domain.errors import StoreDown
@@ -37,11 +38,14 @@ async def test_a_reader_never_sees_a_task_without_what_belongs_to_it(store: SqlS
 
     def look() -> None:
         while not stop.is_set():
-            found = store.readers.detail(TaskKey(1), lambda *parts: parts)
+            found = store.readers.detail(TaskKey(1))
             if found is None:
                 continue
-            (_, _, state, version, *_), attempts, events = found
-            if len(events) != version or (len(attempts) == 1) != (state != "QUEUED"):
+            (shown, *_), attempts, events = found
+            task = msgspec.json.decode(shown)
+            if len(events) != task["version"] or (len(attempts) == 1) != (
+                task["state"] != "QUEUED"
+            ):
                 torn.append(found)
 
     reader = threading.Thread(target=look)
