@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import types
 import typing
-from functools import cache
+from functools import cache, lru_cache
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 from urllib.parse import unquote_to_bytes
 
@@ -20,6 +20,9 @@ from stoker.domain.errors import InvalidSpec
 
 MOST_INTEGER = 2**63 - 1
 """The largest that the records can hold."""
+
+SHORT = 300
+"""A longer one is not remembered: what strangers send must not fill the memory."""
 
 Q = TypeVar("Q", bound=msgspec.Struct)
 
@@ -36,6 +39,13 @@ class NoQuery(Query, frozen=True, kw_only=True):
 
 def parse_query(raw: bytes, kind: type[Q]) -> Q:
     """`raw` (as it stood after the `?`) as the parameters `kind` declares."""
+    if len(raw) > SHORT:
+        return _parse(raw, kind)
+    parsed: Q = _parse_again(raw, kind)
+    return parsed
+
+
+def _parse(raw: bytes, kind: type[Q]) -> Q:
     shape = _shape(kind)
     given: dict[str, Any] = {}
     for name, value in _pairs(raw):
@@ -52,6 +62,10 @@ def parse_query(raw: bytes, kind: type[Q]) -> Q:
         return msgspec.convert(given, kind)
     except msgspec.ValidationError as error:
         raise _with_choices(explain_validation(str(error)), shape) from error
+
+
+_parse_again = lru_cache(256)(_parse)
+"""Pages ask the same again and again, and a struct of parameters never changes."""
 
 
 def parse_integer(text: str, *, field: str) -> int:

@@ -27,6 +27,8 @@ from .tables import events, tasks
 Sort = Literal["id", "submitted", "finished", "position"]
 NEVER = 2**63 - 1
 _BY_ID: tuple[Sort, ...] = ("id", "submitted")
+SHORT = 300
+"""A longer query is not remembered: what strangers send must not fill the memory."""
 FEW = 300
 """Up to so many are found and sorted faster than the ids are walked."""
 
@@ -73,6 +75,7 @@ class Paging:
         self._dialect = dialect
         self._contains = "instr" if dialect.name == "sqlite" else "strpos"
         self._statement = lru_cache(maxsize=256)(self._build)
+        self._asked_before = lru_cache(maxsize=256)(self._ask)
         self._probe = lru_cache(maxsize=64)(self._build_probe)
 
     def probe(self, query: Query) -> str | None:
@@ -84,6 +87,11 @@ class Paging:
     def statement(self, query: Query, *, few: bool = True) -> tuple[str, Row]:
         """SQL and parameters for one row more than a page. `few`: what `probe` found; then finding
         them all by their states and sorting is quick, else walking in the order of ids is."""
+        if len(query.cursor) + len(query.owner) + len(query.name) > SHORT:
+            return self._ask(query, few)
+        return self._asked_before(query, few)
+
+    def _ask(self, query: Query, few: bool) -> tuple[str, Row]:
         after = _read_cursor(query)
         shape = _Shape(
             states=query.states,
