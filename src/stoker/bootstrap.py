@@ -229,6 +229,7 @@ def _write_server_file(home: Path, url: str) -> None:
 
 
 def _set_up_logging(level: str) -> None:
+    # Looked up for every line, and not in ours.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     logging.basicConfig(
         level=level.upper(),

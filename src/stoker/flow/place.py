@@ -40,7 +40,10 @@ class Intent(Struct, frozen=True):
 async def place(flow: Flow) -> None:
     """Start everything that can start now."""
     flow.unplanned = False
-    intents = await _intents(flow, plan(flow.view, flow.clock.now()))
+    placements = plan(flow.view, flow.clock.now())
+    if not placements:
+        return
+    intents = await _intents(flow, placements)
     await asyncio.gather(*(_carry_out(flow, intent) for intent in intents))
 
 

@@ -32,7 +32,7 @@ async def submit(flow: Flow, owner: str, specs: Sequence[TaskSpec], *, batch: bo
         _accept(flow, spec, f"tasks[{number}]." if batch else "", answers)
         for number, spec in enumerate(specs)
     ]
-    openings = flow.view.openings
+    judged, openings = not flow.unplanned, flow.view.openings
     now = flow.clock.now()
     ids = flow.store.next_ids(len(specs))
     events = [
@@ -56,7 +56,7 @@ async def submit(flow: Flow, owner: str, specs: Sequence[TaskSpec], *, batch: bo
         task = change.task
         if task.state is State.QUEUED:
             flow.view.enqueue(task.key, need, task.position, task.version)
-    if flow.unplanned or flow.view.openings != openings:
+    if not judged or flow.view.openings != openings:  # what was said of them no longer holds
         flow.replan()
     return [change.task for change in changes]
 

@@ -130,19 +130,20 @@ class View:
 
     def drain(self, name: str, why: str) -> None:
         """Nothing new starts there until `why` is ""."""
-        self.openings += 1
         if name in self.rooms:
             self.rooms[name].drained = why
+            self.openings += not why
 
     def foreign(self, name: str, cards: dict[str, tuple[str, ...]]) -> bool:
         """What else runs on its cards; True when that changes where something may be placed."""
         room = self.rooms.get(name)
         if room is None:
             return False
-        self.openings += 1
         before = {uuid for uuid, processes in room.foreign.items() if processes}
         room.foreign = cards
-        return before != {uuid for uuid, processes in cards.items() if processes}
+        changed = before != {uuid for uuid, processes in cards.items() if processes}
+        self.openings += changed
+        return changed
 
     def take(self, attempt: str, allocation: Allocation) -> None:
         if attempt not in self._taken:

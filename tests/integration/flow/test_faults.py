@@ -14,6 +14,7 @@ from stoker.domain.key import TaskKey
 from stoker.domain.lifecycle import State, Task
 from stoker.engines.fake import FakeEngine
 from stoker.flow.context import Flow
+from stoker.flow.place import place
 from stoker.flow.stop import cancel
 from stoker.flow.submit import submit
 from stoker.store.base import Change
@@ -198,3 +199,28 @@ async def test_a_cancel_between_intent_and_launch_stops_it(flow: Flow) -> None:
     assert ended.end is not None
     assert ended.end.outcome == "cancelled"
     await until_state(flow, second.key, State.RUNNING)
+
+
+async def test_a_submit_that_meets_a_pending_plan_is_planned_afterwards(flow: Flow) -> None:
+    """It is not placed at once, and the plan is made, without it, while it is being recorded."""
+    store = moody(flow)
+
+    async def plan_meanwhile(_changes: Sequence[Change]) -> None:
+        store.before_record = None
+        await place(flow)
+
+    store.before_record = plan_meanwhile
+    flow.unplanned = True
+
+    (task,) = await submit(flow, "ana", [a_spec(gpus=1)], batch=False)
+
+    assert task.state is State.QUEUED
+    await until_state(flow, task.key, State.RUNNING)
+
+
+async def test_an_empty_plan_asks_the_records_nothing(flow: Flow) -> None:
+    async def refuse() -> None:
+        raise AssertionError("asked for nothing")
+
+    moody(flow).before_tasks = refuse
+    await place(flow)
