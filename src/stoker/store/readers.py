@@ -14,13 +14,9 @@ from msgspec import Raw
 
 from stoker.domain.attempt import Attempt
 from stoker.domain.key import TaskKey
-from stoker.domain.lifecycle import State
+from stoker.domain.lifecycle import State, Task
 
-from .codec import (
-    Row,
-    attempt_of_row,
-    from_us,
-)
+from .codec import Row, attempt_of_row, encode, from_us, shown, why
 from .paging import FEW, Paging, Query, cursor_after
 from .reading import ReadPool
 from .statements import Cursor, Reads
@@ -28,6 +24,11 @@ from .statements import Cursor, Reads
 ListedRow = tuple[str, str | None, str]
 """A task for a list, as texts that are passed on as they are: JSON of everything but its spec and
 the sentence about its end; JSON of what that sentence is made of; JSON of its spec."""
+
+
+def listed_row(task: Task) -> ListedRow:
+    """The row that a task has, or is about to have."""
+    return shown(task), why(task), encode(task.spec)
 
 
 class EventRow(NamedTuple):
