@@ -294,6 +294,8 @@ def test_a_running_command_holds_no_descriptor_of_ours(client: Client) -> None:
     launch = client.launch("sleep", "100")
     pid = client.state(launch, "running").pid
     wait_until(lambda: Path(f"/proc/{pid}/comm").read_text() == "sleep\n")
+    # The loader opens libraries for a moment after exec; what is ours would stay for ever.
+    wait_until(lambda: len(os.listdir(f"/proc/{pid}/fd")) == 3, "the loader to be done")
     assert set(os.listdir(f"/proc/{pid}/fd")) == {"0", "1", "2"}
 
 
