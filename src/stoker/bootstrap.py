@@ -20,6 +20,7 @@ import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import cast
 
 import uvloop
 from typing_extensions import override
@@ -36,6 +37,7 @@ from stoker.flow.context import Flow
 from stoker.flow.recover import recover
 from stoker.runner import build, killpoint
 from stoker.runner.filesystem import network_filesystem
+from stoker.scheduler.policy import Order, Policy
 from stoker.store.logs import LogFolder
 from stoker.store.recorder import SqlStore, open_store
 
@@ -86,6 +88,7 @@ async def _serve(
         clock=SystemClock(),
         new_attempt=lambda: secrets.token_hex(16),
         owner=pwd.getpwuid(os.getuid()).pw_name,
+        policy=Policy(order=cast("Order", settings.policy), slots=settings.gpu_slots),
     )
     await recover(flow)
     await engine.start(flow.epoch)

@@ -44,6 +44,13 @@ class Settings:
     one_person: bool = field(
         default=True, metadata=about("Serve the one account that started it, no log-in")
     )
+    policy: str = field(
+        default="balance",
+        metadata=about("Who goes first: balance (smallest running share), fifo, or fairshare"),
+    )
+    gpu_slots: int = field(
+        default=1, metadata=about("Exclusive tasks that may use one GPU side by side, 1 to 64")
+    )
     log_level: str = field(default="info", metadata=about("debug, info, warning or error"))
 
 
@@ -153,5 +160,9 @@ def _check(settings: Settings) -> None:
     split_address(settings.listen)
     if not 0 <= settings.simulate_gpus <= 1024:
         raise BadSetting("simulate_gpus", "bad_value", settings.simulate_gpus)
+    if settings.policy not in ("balance", "fifo", "fairshare"):
+        raise BadSetting("policy", "bad_value", settings.policy)
+    if not 1 <= settings.gpu_slots <= 64:
+        raise BadSetting("gpu_slots", "bad_value", settings.gpu_slots)
     if settings.log_level not in ("debug", "info", "warning", "error"):
         raise BadSetting("log_level", "bad_value", settings.log_level)

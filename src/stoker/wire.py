@@ -6,15 +6,16 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Raw, Struct
+from msgspec import Meta, Raw, Struct, field
 
 from stoker.domain.node import Gpu
 from stoker.domain.outcome import End
 from stoker.domain.task import TaskSpec
 
 MOST_IN_BATCH = 10_000
+MOST_WHY = 500
 
 
 class Submission(TaskSpec, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -38,6 +39,38 @@ class BatchCreated(Struct, frozen=True, kw_only=True):
     ids: tuple[str, ...]
 
 
+class Move(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where a waiting task goes in the line."""
+
+    to: Literal["first", "last", "before", "after"]
+    other: Annotated[str, Meta(max_length=50)] | None = None
+    """The task that `before` and `after` are about."""
+
+
+class DrainWish(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    why: Annotated[str, Meta(max_length=MOST_WHY)] = ""
+    """Shown to everybody whose task waits for the node."""
+
+
+class Deletion(Struct, frozen=True, kw_only=True):
+    deleted: tuple[str, ...]
+    """Every task that is gone, those that waited for it included when that was asked for."""
+
+
+class ArrayCounts(Struct, frozen=True, kw_only=True):
+    """The elements of an array. The last five are how they ended; all but `size` add up to it."""
+
+    size: int
+    waiting: int = 0
+    live: int = 0
+    """Starting, running or stopping."""
+    succeeded: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    timed_out: int = 0
+    lost: int = 0
+
+
 class TaskView(Struct, frozen=True, kw_only=True):
     """A task as lists show it."""
 
@@ -58,6 +91,10 @@ class TaskView(Struct, frozen=True, kw_only=True):
     exit_code: int | None
     signal: int | None
     stopped_by: str | None
+    origin: str | None = None
+    """The task it was made from, by an edit or a new submit of an old one."""
+    array: ArrayCounts | None = None
+    """Of an array as a whole; null for a plain task and for an element."""
     spec: TaskSpec | Raw
 
 
@@ -92,7 +129,7 @@ class EventPage(Struct, frozen=True, kw_only=True):
     next: int
     """Give it as `after` for what follows; stays the same when nothing has."""
     reset: bool
-    """`after` was not of these records, or too old: load what you show anew, go on from `next`."""
+    """`after` was not of these records: load what you show anew, go on from `next`."""
 
 
 class LogPiece(Struct, frozen=True, kw_only=True):
@@ -107,8 +144,68 @@ class LogPiece(Struct, frozen=True, kw_only=True):
 
 
 class WaitReason(Struct, frozen=True, kw_only=True):
+    """A code, its values, and the two as a sentence."""
+
     code: str
     message: str
+    values: dict[str, Any] = field(default_factory=dict)
+
+
+class StartView(Struct, frozen=True, kw_only=True):
+    """Where it would start."""
+
+    node: str
+    gpu_ids: tuple[int, ...]
+
+
+class HolderView(Struct, frozen=True, kw_only=True):
+    """A task that holds what this one waits for."""
+
+    task: str
+    owner: str
+    node: str
+    gpu_ids: tuple[int, ...]
+    ends: datetime | None
+    """When its time limit ends it at the latest; null when it has none."""
+
+
+class PlaceView(Struct, frozen=True, kw_only=True):
+    ahead: int
+    """Tasks that come before it."""
+    more: bool
+    """There are at least so many; nobody counted on."""
+    waiting: int
+    """All tasks in line; an array counts once."""
+
+
+class EstimateView(Struct, frozen=True, kw_only=True):
+    at: datetime | None
+    """When it may start; null when nobody can say."""
+    basis: WaitReason
+    """What that is based on."""
+
+
+class SuggestionView(Struct, frozen=True, kw_only=True):
+    """A change with which it would start now."""
+
+    code: str
+    message: str
+    values: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
+    """Fields of the task with the values they would need; empty for an act that is no edit."""
+
+
+class WhyView(Struct, frozen=True, kw_only=True):
+    """Why a task waits, or would; everything is empty for one that does not wait."""
+
+    starts: tuple[StartView, ...] | None
+    """Where it could start now; null when it has to wait."""
+    reasons: tuple[WaitReason, ...]
+    """All of them, not only the first."""
+    holders: tuple[HolderView, ...]
+    place: PlaceView | None
+    estimate: EstimateView | None
+    suggestions: tuple[SuggestionView, ...]
 
 
 class TaskDetail(Struct, frozen=True, kw_only=True):
@@ -124,7 +221,12 @@ class TaskDetail(Struct, frozen=True, kw_only=True):
 class CardView(Struct, frozen=True, kw_only=True):
     gpu: Gpu
     task: str | None
-    """Who holds it."""
+    """Who holds it; the first of `tasks`."""
+    tasks: tuple[str, ...] = ()
+    """Everybody who holds it: several with mode shared or reuse, or with several slots."""
+    kept_for: str | None = None
+    """It is kept free for this task, which is the first that does not fit."""
+    kept_since: datetime | None = None
     memory_used_mib: int | None
     utilisation: int | None
     temperature_c: int | None
@@ -139,6 +241,8 @@ class NodeView(Struct, frozen=True, kw_only=True):
     since: datetime | None
     """When it came up, or went out of reach."""
     why: str
+    drained: str | None = None
+    """Why nothing new starts on it; null when it takes tasks."""
     cpus: int
     cpus_held: int
     memory_mib: int

@@ -166,6 +166,18 @@ async def test_stop_ends_it_and_may_be_repeated(bench: Bench) -> None:
     assert end.end.outcome == "cancelled"
 
 
+async def test_what_is_stopped_to_run_again_says_so(bench: Bench) -> None:
+    begun, unsent = bench.order(script(bench, "sleep 600")), bench.order(script(bench, "true"))
+    bench.engine.launch([begun])
+    await bench.until(AttemptStarted, begun.attempt.id)
+    for order in (begun, unsent):
+        bench.engine.stop([StopOrder(attempt=order.attempt, cause="requeue", grace_s=1)])
+
+    for order in (begun, unsent):
+        assert (await bench.until(AttemptEnded, order.attempt.id)).requeue
+    assert bench.runs() == 1
+
+
 async def test_what_was_stopped_before_it_began_never_begins(bench: Bench) -> None:
     order = bench.order(script(bench, "true"))
     bench.engine.stop([StopOrder(attempt=order.attempt, cause="cancel", grace_s=1)])

@@ -3,62 +3,44 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta, timezone
-from pathlib import Path
 
 import pytest
 
 from stoker.domain.errors import StaleWrite
-from stoker.domain.event import Ended, Event, Held, Placed, Released, Requeued, StopRequested
+from stoker.domain.event import (
+    Edited,
+    Ended,
+    Event,
+    Held,
+    Moved,
+    Placed,
+    Released,
+    Requeued,
+    StopRequested,
+    Submitted,
+    Waived,
+)
 from stoker.domain.key import TaskKey
-from stoker.domain.lifecycle import State, Task, apply, submit
-from stoker.domain.node import Incarnation
+from stoker.domain.lifecycle import State, begin
+from stoker.domain.node import Allocation, HeldGpu, Incarnation
 from stoker.domain.outcome import End
-from stoker.domain.task import TaskSpec
 from stoker.store.base import Change, Store
-from stoker.store.recorder import SqlStore, open_store
-from tests.helpers.builders import LIFE, NOON, a_spec, at, ended, placed, started, submitted
+from stoker.store.recorder import SqlStore
+from tests.helpers.builders import (
+    LIFE,
+    NOON,
+    a_spec,
+    at,
+    ended,
+    move,
+    new,
+    placed,
+    started,
+    submitted,
+)
 
-Open = Callable[[], SqlStore]
-
-
-@pytest.fixture(params=["sqlite"])
-def store_open(tmp_path: Path) -> Iterator[Open]:
-    """Opens the same records each time, after letting go of them; checks them at the end."""
-    opened: list[SqlStore] = []
-
-    def open_again() -> SqlStore:
-        for store in opened:
-            store.close()
-        opened.append(open_store(tmp_path / "stoker.db"))
-        return opened[-1]
-
-    yield open_again
-    broken = opened[-1].check() if opened else []
-    for store in opened:
-        store.close()
-    assert broken == []
-
-
-@pytest.fixture
-def store(store_open: Open) -> SqlStore:
-    return store_open()
-
-
-def new(id: int, spec: TaskSpec | None = None, *more: Event) -> Change:
-    """A task that was submitted, and then `more`."""
-    first = submitted(spec, position=id)
-    task = submit(TaskKey(id), first)
-    for event in more:
-        task = apply(task, event)
-    return Change(task, (first, *more))
-
-
-def move(task: Task, *events: Event) -> Change:
-    for event in events:
-        task = apply(task, event)
-    return Change(task, events)
+from .conftest import Open
 
 
 def test_it_is_a_store(store: SqlStore) -> None:
@@ -135,7 +117,7 @@ async def test_an_instant_keeps_its_microsecond_and_comes_back_in_utc(store: Sql
     moment = datetime(2026, 3, 4, 5, 6, 7, 123457, tzinfo=timezone(timedelta(hours=8)))
     first = submitted()
     first = type(first)(at=moment, owner="ana", spec=first.spec, position=1)
-    await store.record([Change(submit(TaskKey(1), first), (first,))])
+    await store.record([Change(begin(TaskKey(1), first), (first,))])
 
     task = await store.task(TaskKey(1))
 
@@ -250,7 +232,7 @@ async def test_a_stale_call_harms_no_call_beside_it(store: SqlStore) -> None:
 async def test_waiting_is_in_the_order_of_positions(store: SqlStore) -> None:
     for id, position in ((1, 30), (2, 10), (3, 20), (4, 10)):
         first = submitted(a_spec(hold=id == 3, name=f"n{id}"), position=position)
-        await store.record([Change(submit(TaskKey(id), first), (first,))])
+        await store.record([Change(begin(TaskKey(id), first), (first,))])
     await store.record([new(5, None, placed("a5")), new(6, None, ended(None))])
 
     rows = await store.waiting()
@@ -263,6 +245,16 @@ async def test_waiting_is_in_the_order_of_positions(store: SqlStore) -> None:
     ]
     assert [row.spec.name for row in rows] == ["n2", "n4", "n3", "n1"]
     assert {(row.owner, row.version) for row in rows} == {("ana", 1)}
+    assert {(row.submitted_at, row.not_before, row.anyway) for row in rows} == {(NOON, None, False)}
+
+
+async def test_waiting_says_what_keeps_a_task_waiting(store: SqlStore) -> None:
+    requeued = Requeued(at=at(2), attempt="a1", not_before=at(60))
+    await store.record([new(1, None, placed("a1"), requeued, Waived(at=at(3), by="ana"))])
+
+    (row,) = await store.waiting()
+
+    assert (row.not_before, row.anyway, row.attempts, row.never_ran) == (at(60), True, 1, 1)
 
 
 async def test_live_has_the_current_attempt_only(store: SqlStore) -> None:
@@ -368,6 +360,109 @@ async def test_everything_is_there_after_a_restart(store_open: Open) -> None:
     store = store_open()
 
     assert (await store.waiting(), await store.live(), store.readers.identity) == before
+
+
+# ---- edits and moves
+
+
+async def test_an_edit_a_move_and_a_waiver_read_back(store: SqlStore) -> None:
+    whole = new(1, a_spec(name="old", after=("7:ok",)))
+    steps: list[Event] = [
+        Edited(at=at(1), by="ana", spec=a_spec(name="new", after=("7:ok",))),
+        Moved(at=at(2), by="ana", position=-(2**40)),
+        Waived(at=at(3), by="bob"),
+        Held(at=at(4), by="ana"),
+        Edited(at=at(5), by="ana", spec=a_spec(name="newer")),
+    ]
+    await store.record([whole])
+    task = whole.task
+    for step in steps:
+        change = move(task, step)
+        await store.record([change])
+        task = change.task
+        assert await store.task(task.key) == task
+        assert store.check() == []
+
+    assert await store.history(task.key) == [*whole.events, *steps]
+    assert (task.spec.name, task.position, task.anyway) == ("newer", -(2**40), False)
+
+
+async def test_two_edits_in_one_change(store: SqlStore) -> None:
+    edits = [Edited(at=at(n), by="ana", spec=a_spec(name=f"n{n}")) for n in (1, 2, 3)]
+    submitted_, edited = new(1, None, edits[0]), new(2)
+    await store.record([submitted_, edited])
+    edited = move(edited.task, *edits, placed("a1"))
+    await store.record([edited])
+
+    assert await store.tasks([TaskKey(1), TaskKey(2)]) == [submitted_.task, edited.task]
+
+
+async def test_waiting_follows_a_move_and_an_edit(store: SqlStore) -> None:
+    first, second = new(1), new(2, a_spec(name="old"))
+    await store.record([first, second])
+
+    await store.record(
+        [
+            move(
+                second.task,
+                Moved(at=at(1), by="ana", position=0),
+                Edited(at=at(1), by="ana", spec=a_spec(name="new")),
+            )
+        ]
+    )
+
+    assert [(row.key.id, row.spec.name) for row in await store.waiting()] == [(2, "new"), (1, "")]
+
+
+async def test_an_origin_is_kept(store: SqlStore) -> None:
+    first = Submitted(at=NOON, owner="ana", spec=a_spec(), position=1, origin="17_3")
+    change = Change(begin(TaskKey(1), first), (first,))
+
+    await store.record([change])
+
+    assert await store.task(TaskKey(1)) == change.task
+    assert await store.history(TaskKey(1)) == [first]
+
+
+# ---- slots
+
+
+def in_slot(attempt: str, slot: int, number: int) -> Placed:
+    held = Allocation(node="node-a", gpus=(HeldGpu(0, "node-a-gpu-0", slot),), gpu_memory_mib=9)
+    return Placed(
+        at=at(1), attempt=attempt, allocation=held, incarnation=LIFE, launch_number=number, epoch=1
+    )
+
+
+async def test_a_card_has_places_side_by_side_and_each_is_given_once(store: SqlStore) -> None:
+    tasks = [new(id, a_spec(gpus=1)) for id in (1, 2, 3)]
+    await store.record(tasks)
+    await store.record([move(tasks[0].task, in_slot("a1", 0, 1))])
+    await store.record([move(tasks[1].task, in_slot("a2", 1, 2))])
+
+    with pytest.raises(StaleWrite):
+        await store.record([move(tasks[2].task, in_slot("a3", 1, 3))])
+
+    live = await store.live()
+    assert [attempt.allocation.gpus[0].slot for _, attempt in live] == [0, 1]
+    assert {attempt.allocation.gpu_memory_mib for _, attempt in live} == {9}
+
+
+# ---- what is kept over restarts
+
+
+async def test_what_is_remembered_is_recalled_after_a_restart(store_open: Open) -> None:
+    store = store_open()
+    assert await store.recall("drained") is None
+    await store.remember("drained", '{"node-a":"训练"}')
+    await store.remember("use", "1")
+    await asyncio.gather(*(store.remember("use", str(n)) for n in range(20)))
+
+    store = store_open()
+
+    assert await store.recall("drained") == '{"node-a":"训练"}'
+    assert await store.recall("use") == "19"
+    assert await store.recall("epoch") is None
 
 
 # ---- many at once

@@ -49,6 +49,7 @@ class Chaos:
 
     def _feed(self) -> None:
         self._open = [id for id in self._open if id not in self.site.finished()]
+        self.site.resume_nodes()
         if len(self._open) < IN_FLIGHT:
             specs = [self._spec() for _ in range(self.random.randint(1, 6))]
             self._open += self.site.submit(*specs)

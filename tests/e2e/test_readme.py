@@ -27,7 +27,7 @@ DOCUMENTS = {
     "docs/tutorial/first-task.md": "C.UTF-8",
     "docs/tutorial/first-task.zh.md": "zh_CN.UTF-8",
 }
-SHOWN = {"submit", "ls", "show", "wait", "logs", "nodes", "cancel", "down"}
+SHOWN = {"submit", "ls", "show", "why", "edit", "wait", "logs", "nodes", "cancel", "down"}
 """Commands that the READMEs must show."""
 PATIENCE_S = 60.0
 END = "@@end@@"

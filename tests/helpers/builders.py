@@ -5,12 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from stoker.domain.event import Ended, Placed, Started, Submitted
+from stoker.domain.event import Ended, Event, Placed, Started, Submitted
 from stoker.domain.key import TaskKey
-from stoker.domain.lifecycle import Task, submit
+from stoker.domain.lifecycle import Task, apply, begin, unfold
 from stoker.domain.node import Allocation, Gpu, HeldGpu, Incarnation, Node
 from stoker.domain.outcome import End, Outcome
 from stoker.domain.task import TaskSpec
+from stoker.store.base import Change
 
 NOON = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
 LIFE = Incarnation("boot-1", "spool-1")
@@ -60,4 +61,36 @@ def ended(
 
 
 def a_task(id: int = 1, **fields: Any) -> Task:
-    return submit(TaskKey(id), submitted(a_spec(**fields), position=id))
+    return begin(TaskKey(id), submitted(a_spec(**fields), position=id))
+
+
+def an_element(array: Task, element: int, *events: Event) -> tuple[Task, tuple[Event, ...]]:
+    """An element of `array` that became a row by `events`, and all its events."""
+    first = unfold(array, element, at(1))
+    task = begin(TaskKey(array.id, element), first)
+    for event in events:
+        task = apply(task, event)
+    return task, (first, *events)
+
+
+# ---- ready to be recorded
+
+
+def new(id: int, spec: TaskSpec | None = None, *more: Event, owner: str = "ana") -> Change:
+    """A task that was submitted, and then `more`."""
+    first = submitted(spec, owner=owner, position=id)
+    task = begin(TaskKey(id), first)
+    for event in more:
+        task = apply(task, event)
+    return Change(task, (first, *more))
+
+
+def move(task: Task, *events: Event) -> Change:
+    for event in events:
+        task = apply(task, event)
+    return Change(task, events)
+
+
+def element(array: Task, number: int, *events: Event) -> Change:
+    """An element of `array`, as it was read, becomes a row."""
+    return Change(*an_element(array, number, *events), array.version)

@@ -1,98 +1,288 @@
-"""Whatever the line and the nodes look like, a plan keeps these promises."""
+"""Whatever the line and the nodes look like, a plan keeps these promises.
+
+Checked without the reference where that is possible: each is said here once more, in a few lines.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from datetime import timedelta
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
-from stoker.domain.key import TaskKey
-from stoker.scheduler.fit import Fits, fit
-from stoker.scheduler.plan import plan
-from stoker.scheduler.view import Needs, View
-from tests.helpers.builders import NOON, a_node, an_allocation
+from stoker.domain.node import Allocation
+from stoker.domain.task import TaskSpec
+from stoker.scheduler.fit import never_fits
+from stoker.scheduler.line import Waiting
+from stoker.scheduler.needs import matches
+from stoker.scheduler.plan import Plan, place_one, plan
+from stoker.scheduler.policy import Policy
 
-needs = st.builds(
-    Needs,
-    gpus=st.integers(0, 6),
-    cpus=st.integers(0, 8),
-    memory_mib=st.sampled_from([0, 1000, 40_000]),
-).flatmap(
-    lambda n: st.permutations(range(6)).flatmap(
-        lambda ids: st.integers(0, n.gpus).map(
-            lambda k: Needs(n.gpus, tuple(ids[:k]), n.cpus, n.memory_mib)
-        )
+from . import world
+from .lab import Lab
+from .reference import could_start
+from .situations import labs, settle, settled_labs, submit, with_arrays
+from .strategies import OWNERS, owners, specs
+
+
+def weighted(*weights: int) -> st.SearchStrategy[Policy]:
+    """Balance, one queue, no limits: only weights count."""
+    shares = st.fixed_dictionaries({owner: st.sampled_from(weights) for owner in OWNERS})
+    return st.builds(Policy, weights=shares)
+
+
+SIMPLE = specs(modes=("exclusive",), gangs=False, queues=("",), pinned=False)
+
+
+# ---- what is given
+
+
+@given(labs())
+def test_every_task_gets_what_it_asked_for(lab: Lab) -> None:
+    for placement in lab.plan().placements:
+        needs, nodes = placement.sign.needs, [part.node for part in placement.allocations]
+        assert len(set(nodes)) == len(nodes) == needs.nodes
+        for part in placement.allocations:
+            indices = [gpu.index for gpu in part.gpus]
+            assert len(set(indices)) == len(indices) == needs.gpus
+            assert set(needs.gpu_ids) <= set(indices)
+            assert (part.cpus, part.memory_mib) == (needs.cpus, needs.memory_mib)
+            assert needs.node in ("", part.node)
+            assert all(matches(needs.models, _model(lab, part.node, gpu.uuid)) for gpu in part.gpus)
+
+
+@given(labs())
+def test_only_nodes_that_are_up_and_not_drained_and_in_the_queue(lab: Lab) -> None:
+    for placement in lab.plan().placements:
+        nodes = lab.view.policy.queue(placement.sign.queue).nodes
+        for part in placement.allocations:
+            assert part.node not in lab.world.down | lab.world.drained
+            assert nodes is None or part.node in nodes
+
+
+@given(labs())
+def test_cards_are_alone_or_in_slots_or_shared_within_their_memory(lab: Lab) -> None:
+    planned = lab.plan()
+    fresh = {gpu.uuid for p in planned.placements for part in p.allocations for gpu in part.gpus}
+    lab.carry_out(planned)
+
+    for machine in lab.world.machines.values():
+        on = lab.on_cards(machine.name)
+        for card in machine.cards:
+            if card.uuid in fresh:
+                _check_card(lab, machine.name, card, [lab.world.runs[a] for a in on[card.uuid]])
+
+
+def _check_card(lab: Lab, node: str, card: world.Card, runs: list[world.Run]) -> None:
+    load = lab.world.loads.get(card.uuid, world.Load())
+    modes = Counter(run.mode for run in runs)
+    if modes["exclusive"] and not modes["reuse"]:
+        slots = [slot for run in runs for uuid, slot in run.part(node).cards if uuid == card.uuid]
+        assert not modes["shared"]
+        assert len(set(slots)) == len(slots) <= card.slots
+    if modes["shared"] and not modes["reuse"]:
+        used = sum(max(r.part(node).gpu_memory, load.attempts.get(r.attempt, 0)) for r in runs)
+        measured_too_much = sum(load.attempts.values()) + load.foreign_memory > card.memory
+        assert used + load.foreign_memory <= card.memory or measured_too_much
+    if modes["reuse"] and not lab.view.policy.reuse_any:
+        owners_alone = {run.owner for run in runs if run.mode == "exclusive"}
+        reusing = [run for run in runs if run.mode == "reuse"]
+        assert all(owners_alone <= {run.owner} for run in reusing)
+
+
+@given(labs(trouble=False))
+def test_cores_and_memory_of_a_node_are_never_given_twice(lab: Lab) -> None:
+    lab.carry_out(lab.plan())
+
+    for machine in lab.world.machines.values():
+        parts = [run.part(machine.name) for run in lab.world.runs.values()]
+        assert sum(part.cpus for part in parts) <= machine.cpus
+        assert sum(part.memory for part in parts) <= machine.memory
+
+
+@given(labs())
+def test_quotas_and_the_maxima_of_queues_and_arrays_hold_for_whoever_starts(lab: Lab) -> None:
+    planned, policy = lab.plan(), lab.view.policy
+    lab.carry_out(planned)
+    runs = list(lab.world.runs.values())
+
+    for placement in planned.placements:
+        sign = placement.sign
+        queue = policy.queue(sign.queue)
+        mine = [run for run in runs if run.owner == sign.owner]
+        here = [run for run in runs if run.queue == sign.queue]
+        if sign.needs.gpus:
+            assert _cards(mine) <= policy.quotas.get(sign.owner, 1000)
+            assert _cards(here) <= (queue.most_cards or 1000)
+            both = [run for run in mine if run in here]
+            assert _cards(both) <= (queue.most_cards_each or 1000)
+        if sign.cap is not None:
+            assert sum(run.array == sign.array for run in runs) <= sign.cap
+
+
+@given(labs(), st.sampled_from(OWNERS), st.integers(0, 5))
+def test_the_view_counts_what_people_hold(lab: Lab, owner: str, quota: int) -> None:
+    lab.carry_out(lab.plan())
+    lab.set_policy(structs.replace(lab.view.policy, quotas={owner: quota}))
+
+    assert lab.view.cards_of(owner) == _cards(
+        [run for run in lab.world.runs.values() if run.owner == owner]
     )
-)
+    for placement in lab.plan().placements:
+        assert placement.sign.owner != owner or not placement.sign.needs.gpus or quota
 
 
-@st.composite
-def views(draw: st.DrawFn) -> View:
-    view = View()
-    for number in range(draw(st.integers(0, 3))):
-        name = f"node-{number}"
-        view.node_up(a_node(name, gpus=draw(st.integers(0, 5)), cpus=draw(st.integers(1, 8))))
-        if draw(st.booleans()):
-            view.take(f"running-{number}", an_allocation(name, 0, cpus=1))
-        if draw(st.booleans()):
-            view.foreign(name, {f"{name}-gpu-1": ("eve:1:x",)})
-        if draw(st.booleans()):
-            view.node_down(name)
-        if draw(st.booleans()):
-            view.drain(name, "broken")
-    for id, need in enumerate(draw(st.lists(needs, max_size=12)), start=1):
-        view.enqueue(TaskKey(id), need, draw(st.integers(1, 20)), 1)
-    return view
+# ---- who is served
 
 
-@given(views())
-def test_a_plan_only_gives_what_is_free(view: View) -> None:
-    placements = plan(view, NOON)
+@given(labs())
+def test_no_card_stays_idle_while_somebody_fits_who_is_not_held_back(lab: Lab) -> None:
+    lab.carry_out(lab.plan())
 
-    given_cards = Counter(
-        (p.allocation.node, gpu.uuid) for p in placements for gpu in p.allocation.gpus
-    )
-    assert all(count == 1 for count in given_cards.values())
-    for name, room in view.rooms.items():
-        here = [p for p in placements if p.allocation.node == name]
-        if not room.up or room.drained:
-            assert here == []
-            continue
-        free = {gpu.uuid for gpu in room.free_gpus()}
-        assert {gpu.uuid for p in here for gpu in p.allocation.gpus} <= free
-        assert sum(p.allocation.cpus for p in here) <= max(0, room.node.cpus - room.cpus_held)
-        assert sum(p.allocation.memory_mib for p in here) <= room.node.memory_mib
+    assert could_start(lab.world, lab.now) == set()
 
 
-@given(views())
-def test_a_task_gets_what_it_asked_for(view: View) -> None:
-    for placement in plan(view, NOON):
-        waiting = view.waiting(placement.key)
-        assert waiting is not None
-        indices = [gpu.index for gpu in placement.allocation.gpus]
-        assert len(indices) == waiting.needs.gpus
-        assert set(waiting.needs.gpu_ids) <= set(indices)
-        assert placement.allocation.cpus == waiting.needs.cpus
+@given(labs())
+def test_planning_comes_to_an_end(lab: Lab) -> None:
+    assert settle(lab)
 
 
-@given(views())
-def test_no_card_stays_idle_while_something_fits(view: View) -> None:
-    for placement in plan(view, NOON):
-        view.dequeue(placement.key)
-        view.take(str(placement.key), placement.allocation)
+@given(labs())
+def test_planning_twice_gives_the_same_and_changes_nothing(lab: Lab) -> None:
+    before = _seen(lab)
+    first = lab.plan()
 
-    for waiting in view.line():
-        assert not isinstance(fit(waiting.needs, view.rooms.values()), Fits)
-
-
-@given(views())
-def test_the_first_in_line_is_placed_when_there_is_room_for_it(view: View) -> None:
-    first = next(view.line(), None)
-    if first is not None and isinstance(fit(first.needs, view.rooms.values()), Fits):
-        assert plan(view, NOON)[0].key == first.key
+    assert lab.plan() == first
+    assert _seen(lab) == before
 
 
-@given(views())
-def test_planning_twice_gives_the_same(view: View) -> None:
-    assert plan(view, NOON) == plan(view, NOON)
+@given(labs())
+def test_when_nothing_happens_nothing_starts_before_the_plan_wakes(lab: Lab) -> None:
+    assert settle(lab)
+    wake_at = lab.plan().wake_at
+    if wake_at is None:
+        lab.passes(400 * 24 * 3600)
+    else:
+        assert wake_at > lab.now
+        lab.passes(max(0, int((wake_at - lab.now) / timedelta(seconds=1)) - 1))
+
+    assert lab.plan().placements == ()
+
+
+@given(labs(weighted(-2, -1, 0, 1), SIMPLE))
+def test_nobody_passes_a_waiting_owner_of_negative_weight(lab: Lab) -> None:
+    planned, policy = lab.plan(), lab.view.policy
+    lab.carry_out(planned)
+    waiting = [e for e in lab.world.entries.values() if policy.weight(e.owner) < 0]
+
+    for entry in waiting:
+        first = (not entry.urgent, policy.weight(entry.owner))
+        for sign in (placement.sign for placement in planned.placements):
+            behind = (not sign.urgent, policy.weight(sign.owner)) > first
+            assert not behind or sign.owner == entry.owner
+
+
+@given(labs(weighted(-1, 0, 1, 2), SIMPLE))
+def test_urgent_then_negative_then_zero_then_positive(lab: Lab) -> None:
+    policy = lab.view.policy
+    levels = [
+        (not sign.urgent, (weight > 0) - (weight < 0))
+        for sign in (placement.sign for placement in lab.plan().placements)
+        if (weight := policy.weight(sign.owner)) is not None
+    ]
+
+    assert levels == sorted(levels)
+
+
+@given(labs(weighted(0, 1, 2), SIMPLE))
+def test_weight_zero_goes_before_everybody_positive(lab: Lab) -> None:
+    """When the first positive one starts, nobody of weight zero who fits is left waiting."""
+    planned, policy = lab.plan(), lab.view.policy
+    signs = [placement.sign for placement in planned.placements]
+    before = [sign.urgent or policy.weight(sign.owner) == 0 for sign in signs]
+    lab.carry_out(planned, before.index(False) if False in before else len(before))
+
+    left = [lab.world.entries[key].owner for key in could_start(lab.world, lab.now)]
+    assert all(policy.weight(owner) > 0 for owner in left)
+
+
+# ---- newcomers
+
+
+@given(settled_labs(), owners, with_arrays())
+def test_a_newcomer_placed_at_once_is_placed_as_a_plan_would(
+    lab: Lab, owner: str, spec: TaskSpec
+) -> None:
+    waiting = _newcomer(lab, owner, spec)
+    at_once = place_one(lab.view, waiting, lab.now)
+    others = bool(lab.world.entries)
+    lab.view.enqueue(waiting)
+    planned = plan(lab.view, lab.now)
+
+    if at_once is not None:
+        assert _told(planned) == [(waiting.key, at_once)]
+    elif not others and waiting.folded is None:
+        assert planned.placements == ()
+
+
+@given(settled_labs(), owners, specs())
+def test_what_can_never_fit_is_never_placed(lab: Lab, owner: str, spec: TaskSpec) -> None:
+    """Refused for good means: not on all nodes well and empty either."""
+    queue = lab.view.policy.queue(spec.queue or "default")
+    waiting = _newcomer(lab, owner, spec)
+    never = never_fits(waiting.sign.needs, lab.view.rooms, queue)
+    empty = Lab(structs.replace(lab.view.policy, quotas={}, reuse_any=False, queues=_open(lab)))
+    for name in lab.view.rooms:
+        empty.node_up(lab.view.rooms[name].node)
+    submit(empty, [(owner, spec)])
+
+    assert (never is not None) == (empty.plan().placements == ())
+
+
+# ---- words
+
+
+def _open(lab: Lab) -> dict[str, Any]:
+    """The queues without their maxima."""
+    return {
+        name: structs.replace(queue, most_cards=None, most_cards_each=None)
+        for name, queue in lab.view.policy.queues.items()
+    }
+
+
+def _newcomer(lab: Lab, owner: str, spec: TaskSpec) -> Waiting:
+    [key] = submit(lab, [(owner, spec)])
+    waiting = lab.view.waiting(key)
+    assert waiting is not None
+    lab.dequeue(key)
+    return waiting
+
+
+def _told(planned: Plan) -> list[tuple[Any, tuple[Allocation, ...]]]:
+    return [(placement.key, placement.allocations) for placement in planned.placements]
+
+
+def _cards(runs: list[world.Run]) -> int:
+    return sum(run.cards for run in runs)
+
+
+def _model(lab: Lab, node: str, uuid: str) -> str:
+    return next(c.model for c in lab.world.machines[node].cards if c.uuid == uuid)
+
+
+def _seen(lab: Lab) -> dict[str, object]:
+    """What anybody can see of a view."""
+    view = lab.view
+    return {
+        "line": sorted(view.entries(), key=lambda waiting: waiting.key),
+        "taken": dict(view.taken()),
+        "reservations": dict(view.reservations),
+        "use": dict(view.use),
+        "openings": view.openings,
+        "free": {name: room.free_gpus() for name, room in view.rooms.items()},
+        "held": {name: (r.cpus_held, r.memory_held_mib) for name, r in view.rooms.items()},
+        "length": len(view),
+    }

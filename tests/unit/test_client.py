@@ -88,7 +88,7 @@ class Handler(BaseHTTPRequestHandler):
             self.end_headers()
             self.wfile.write(body)
 
-    do_GET = do_POST = _do  # noqa: N815 - the library's names
+    do_GET = do_POST = do_PUT = do_DELETE = _do  # noqa: N815 - the library's names
 
     @override
     def log_message(self, *_: Any) -> None:
@@ -313,6 +313,97 @@ def test_a_token_that_cannot_be_one(start: Start, token: str) -> None:
     assert fake.seen == []
 
 
+WHY = {
+    "starts": [{"node": "a", "gpu_ids": [0]}],
+    "reasons": [{"code": "held", "message": "m", "values": {"n": 1}, "new": 2}],
+    "holders": [{"task": "1", "owner": "o", "node": "a", "gpu_ids": [1], "ends": None}],
+    "place": {"ahead": 1, "more": False, "waiting": 2},
+    "estimate": {"at": "2030-01-01T00:00:00Z", "basis": {"code": "c", "message": "m"}},
+    "suggestions": [{"code": "c", "message": "m", "values": {}, "options": {"gpus": 1}}],
+}
+NODE = {
+    "name": "a b", "up": True, "since": None, "why": "", "cpus": 1, "cpus_held": 0,
+    "memory_mib": 1, "memory_held_mib": 0, "memory_available_mib": None, "load1": None,
+    "disk_free_mib": None, "limits": [], "gpu_error": "", "cards": [],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("call", "method", "path", "query", "body", "answer"),
+    [
+        (lambda c: c.why("1"), "GET", "/tasks/1/why", {}, None, WHY),
+        (lambda c: c.release("1"), "POST", "/tasks/1/release", {}, None, VIEW),
+        (lambda c: c.release("1", anyway=True), "POST", "/tasks/1/release", {"anyway": "true"},
+         None, VIEW),
+        (lambda c: c.move("1", "first"), "POST", "/tasks/1/move", {},
+         {"to": "first", "other": None}, VIEW),
+        (lambda c: c.move("1", "after", "2"), "POST", "/tasks/1/move", {},
+         {"to": "after", "other": "2"}, VIEW),
+        (lambda c: c.requeue("1"), "POST", "/tasks/1/requeue", {}, None, VIEW),
+        (lambda c: c.resubmit("1"), "POST", "/tasks/1/resubmit", {}, None,
+         {"id": "2", "state": "QUEUED"}),
+        (lambda c: c.successors("1"), "GET", "/tasks/1/successors", {}, None, [VIEW]),
+        (lambda c: c.delete("1"), "DELETE", "/tasks/1", {}, None, {"deleted": ["1"]}),
+        (lambda c: c.delete("1_2", with_successors=True), "DELETE", "/tasks/1_2",
+         {"with_successors": "true"}, None, {"deleted": ["1_2", "3"]}),
+        (lambda c: c.drain("a b", "why"), "POST", "/nodes/a%20b/drain", {}, {"why": "why"}, NODE),
+        (lambda c: c.resume("a b"), "POST", "/nodes/a%20b/resume", {}, None, NODE),
+        (lambda c: list(c.tasks(elements=True)), "GET", "/tasks", {"elements": "true"}, None,
+         {"tasks": [VIEW], "next": None}),
+        (lambda c: list(c.tasks(array="17")), "GET", "/tasks", {"array": "17"}, None,
+         {"tasks": [VIEW | {"array": {"size": 3, "live": 1}}], "next": None}),
+    ],
+)  # fmt: skip
+def test_every_verb_is_asked_for_as_it_is_declared(
+    start: Start,
+    call: Callable[[Client], object],
+    method: str,
+    path: str,
+    query: dict[str, str],
+    body: object,
+    answer: object,
+) -> None:
+    fake = start(lambda _: ok(answer))
+    assert call(Client(fake.url, "t"))
+    (request,) = fake.seen
+    assert (request.method, request.path, request.query) == (method, path, query)
+    assert (json.loads(request.body) if request.body else None) == body
+
+
+def test_an_edit_says_which_version_it_is_about(start: Start) -> None:
+    fake = start(lambda _: ok(VIEW | {"id": "9", "origin": "1"}))
+    edited = Client(fake.url, "t").edit("1", TaskSpec(command="x", gpus=2), 7)
+    assert (edited.id, edited.origin) == ("9", "1")
+    (request,) = fake.seen
+    assert (request.method, request.path) == ("PUT", "/tasks/1/spec")
+    assert request.headers["If-Match"] == '"7"'
+    assert json.loads(request.body)["gpus"] == 2
+
+
+def test_a_preview_is_a_spec_and_an_answer(start: Start) -> None:
+    fake = start(lambda _: ok(WHY))
+    found = Client(fake.url, "t").preview(TaskSpec(command="x"))
+    assert found.starts is not None
+    assert found.starts[0].node == "a"
+    assert found.reasons[0].values == {"n": 1}
+    assert found.suggestions[0].options == {"gpus": 1}
+    assert fake.seen[0].path == "/tasks/preview"
+
+
+@pytest.mark.parametrize("method", ["move", "delete", "edit"])
+def test_nothing_that_changes_something_is_sent_twice(start: Start, method: str) -> None:
+    fake = start(lambda _: None)
+    client = Client(fake.url, "t")
+    acts: dict[str, Callable[[], object]] = {
+        "move": lambda: client.move("1", "last"),
+        "delete": lambda: client.delete("1"),
+        "edit": lambda: client.edit("1", TaskSpec(command="x"), 1),
+    }
+    with pytest.raises(ServerUnreachable):
+        acts[method]()
+    assert len(fake.seen) == 1
+
+
 def test_an_id_cannot_change_the_path(start: Start) -> None:
     fake = start(lambda _: (404, b"{}", {}))
     with pytest.raises(Refused):
@@ -411,6 +502,24 @@ def test_waiting_for_what_does_not_exist(start: Start) -> None:
     fake = start(lambda r: RESET if r.path.startswith("/events") else (404, problem, {}))
     with pytest.raises(Refused):
         Client(fake.url, "t").wait(["99"])
+
+
+def test_waiting_for_what_is_deleted_meanwhile(start: Start) -> None:
+    problem = json.dumps({"code": "unknown_task", "message": "no"}).encode()
+    gone: list[bool] = []
+
+    def answer(request: Request) -> Answer:
+        if not request.path.startswith("/events"):
+            return (404, problem, {}) if gone else ok(detail(VIEW))
+        if request.headers.get("Last-Event-ID"):
+            gone.append(True)
+            return event(8, "1", "Deleted")
+        return RESET
+
+    fake = start(answer)
+    with pytest.raises(Refused) as refused:
+        Client(fake.url, "t").wait(["1"])
+    assert refused.value.code == "unknown_task"
 
 
 def test_waiting_has_an_end(start: Start) -> None:

@@ -26,6 +26,15 @@ def test_the_last_source_wins_and_is_named(tmp_path: Path) -> None:
     assert load(environ, {}).sources["listen"] == "environment"
 
 
+def test_what_the_scheduler_is_told(tmp_path: Path) -> None:
+    environ = {"STOKER_HOME": str(tmp_path)}
+    usual = load(environ, {}).settings
+    assert (usual.policy, usual.gpu_slots) == ("balance", 1)
+    for policy in ("balance", "fifo", "fairshare"):
+        asked = load(environ | {"STOKER_POLICY": policy, "STOKER_GPU_SLOTS": "4"}, {}).settings
+        assert (asked.policy, asked.gpu_slots) == (policy, 4)
+
+
 def test_this_machine_has_a_name(tmp_path: Path) -> None:
     settings = load({"STOKER_HOME": str(tmp_path)}, {}).settings
 
@@ -40,6 +49,9 @@ def test_this_machine_has_a_name(tmp_path: Path) -> None:
         ("listen = 7\n", {}, "listen", "bad_value"),
         ("simulate_gpus = -1\n", {}, "simulate_gpus", "bad_value"),
         ("simulate_gpus = true\n", {}, "simulate_gpus", "bad_value"),
+        ("policy = 'chaos'\n", {}, "policy", "bad_value"),
+        ("gpu_slots = 0\n", {}, "gpu_slots", "bad_value"),
+        ("gpu_slots = 65\n", {}, "gpu_slots", "bad_value"),
         ("log_level = 'loud'\n", {}, "log_level", "bad_value"),
         ("", {"listen": "nowhere"}, "listen", "bad_address"),
         ("", {"simulate_gpus": 5000}, "simulate_gpus", "bad_value"),

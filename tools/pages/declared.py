@@ -18,9 +18,11 @@ from stoker.domain.errors import AppError, InvalidSpec, NeverFits
 from stoker.text import en
 
 SOURCES = Path(stoker.__file__).parent
-REASON, BAD_SETTING = "Reason", "BadSetting"
-NEVER = "never_on"
-"""The function whose reasons refuse a submit; all others only say why a task waits."""
+REASON, SUGGESTION, BAD_SETTING = "Reason", "Suggestion", "BadSetting"
+NEVER = ("never_on", "never_fits")
+"""The functions whose reasons refuse a submit; all others only say why a task waits."""
+ESTIMATE = "estimate_"
+"""How the codes begin that say on what an estimate is based."""
 
 
 @cache
@@ -31,9 +33,9 @@ def raised_codes() -> dict[str, type[AppError] | None]:
     for function, call in _calls():
         name = _name(call)
         place = 1 if name == BAD_SETTING else 0
-        if name not in (*kinds, REASON, BAD_SETTING) or len(call.args) <= place:
+        if name not in (*kinds, REASON, SUGGESTION, BAD_SETTING) or len(call.args) <= place:
             continue
-        kind = NeverFits if function.name == NEVER else kinds.get(name)
+        kind = NeverFits if function.name in NEVER else kinds.get(name)
         for code in _texts(call.args[place], function):
             found.setdefault(code, kind)
     found.update(dict.fromkeys(_validation_codes(), InvalidSpec))
@@ -42,10 +44,24 @@ def raised_codes() -> dict[str, type[AppError] | None]:
 
 def wait_codes() -> set[str]:
     """Why a task waits."""
+    return {code for code in _codes_of(REASON) if not code.startswith(ESTIMATE)}
+
+
+def estimate_codes() -> set[str]:
+    """On what it is based when a task may start."""
+    return {code for code in _codes_of(REASON) if code.startswith(ESTIMATE)}
+
+
+def suggestion_codes() -> set[str]:
+    """What would start a task now."""
+    return _codes_of(SUGGESTION) | {code for code in en.TEXTS if code.startswith("try_")}
+
+
+def _codes_of(kind: str) -> set[str]:
     return {
         code
         for function, call in _calls()
-        if _name(call) == REASON and function.name != NEVER
+        if _name(call) == kind and function.name not in NEVER and call.args
         for code in _texts(call.args[0], function)
     }
 

@@ -5,21 +5,23 @@ from __future__ import annotations
 from stoker.domain.outcome import OUTCOME_OF
 from stoker.text import en, zh
 
-from .declared import statuses, wait_codes
+from .declared import estimate_codes, statuses, suggestion_codes, wait_codes
 from .markdown import table
 
-NOT_ERRORS = ("reason.", "state.", "outcome.")
+NOT_ERRORS = ("reason.", "state.", "outcome.", "when.", "drained.")
 
 
 def page() -> str:
     status, waiting = statuses(), wait_codes()
-    codes = [c for c in en.TEXTS if not c.startswith(NOT_ERRORS) and not c.endswith(".hint")]
+    estimates, suggestions = estimate_codes(), suggestion_codes()
+    codes = [c for c in en.TEXTS if not c.startswith(NOT_ERRORS) and "." not in c]
     errors = [
         (f"`{code}`", str(status.get(code, "–")), *_both(code))
         for code in codes
-        if code not in waiting
+        if code not in waiting | estimates | suggestions
     ]
     waits = [(f"`{code}`", *_both(code)) for code in codes if code in waiting]
+    said = [(f"`{code}`", *_both(code)) for code in codes if code in estimates | suggestions]
     reasons = [
         (f"`{code}`", f"`{outcome}`", *_both(f"reason.{code}"))
         for code, outcome in OUTCOME_OF.items()
@@ -41,9 +43,17 @@ def page() -> str:
             "",
             "## Why a task waits",
             "",
-            "Shown by `stoker show`, and as `waits` in the API.",
+            "Shown by `stoker why` and `stoker show`, and in the API as `reasons` and `waits`, with the "
+            "values beside the sentence. Times are in UTC there, in the terminal's zone on the "
+            "command line.",
             "",
             *table(("code", "English", "中文"), waits),
+            "",
+            "## When it may start, and what would start it now",
+            "",
+            "The basis of an estimate, and suggestions; each of those was tried by the planner.",
+            "",
+            *table(("code", "English", "中文"), said),
             "",
             "## Why a task ended",
             "",

@@ -12,6 +12,13 @@ from stoker.text import en_cli
 
 from .markdown import names, table
 
+WITHOUT_STATE = {
+    "Submitted": "creates QUEUED, or HELD when the task asked for `hold`",
+    "Unfolded": "creates an element of an array, in the state of the array",
+    "Deleted": "the task and all its other events are gone",
+}
+"""What events do that are no transition."""
+
 
 def page() -> str:
     states = [
@@ -23,7 +30,7 @@ def page() -> str:
         (f"`{event.__name__}`", en_cli.PHRASES[f"event.{event.__name__}"].format(node="a node"),
          ", ".join(f"`{n}`" for n in event.__struct_fields__ if n != "at") or "–",
          "; ".join(f"{at} → {to}" for (at, e), to in TRANSITIONS.items() if e is event)
-         or "creates QUEUED, or HELD when the task asked for `hold`")
+         or WITHOUT_STATE[event.__name__])
         for event in EVENTS
     ]  # fmt: skip
     outcomes = [
@@ -44,7 +51,11 @@ def page() -> str:
             "stateDiagram-v2",
             "    [*] --> QUEUED : Submitted",
             "    [*] --> HELD : Submitted",
-            *(f"    {at} --> {to} : {e.__name__}" for (at, e), to in TRANSITIONS.items()),
+            *(
+                f"    {at} --> {to} : {e.__name__}"
+                for (at, e), to in TRANSITIONS.items()
+                if at is not to  # what changes no state is in the table below
+            ),
             "    FINISHED --> [*]",
             "```",
             "",
@@ -72,7 +83,13 @@ def page() -> str:
             "- STOPPING is left by `Requeued` only when the stop was asked for to requeue it; a "
             "task that a person cancelled never comes back.",
             "- `Requeued` without an end: the attempt provably never ran, so running it again is "
-            "always allowed. With a lost end: only if the task said `requeue_on_loss`.",
+            "always allowed. With a lost end: only if the task said `requeue_on_loss`. With a "
+            "failed one: as often as its `retries` say. `not_before` is when it is tried again.",
+            "- An array is never placed: it waits until all its elements have ended. An element "
+            "begins with `Unfolded` when something happens to it alone; until then it is part of "
+            "the array's row.",
+            "- `Edited`, `Moved` and `Waived` change no state. An edit names the version it was made "
+            "for.",
             "- Cards are free when `Ended` or `Requeued` is committed, never before.",
             "- FINISHED never changes.",
             "",

@@ -37,6 +37,13 @@ def page() -> str:
             "`gpu_id_args` adds the numbers of the cards to the command: `--gpu=` becomes "
             "`--gpu=0,1`, and with a space at its end (`--gpu `) it becomes two arguments.",
             "",
+            "`array` gives each element its index as `STOKER_ARRAY_INDEX`; `%4` lets four run at a "
+            "time. `after` and arrays: [arrays.md](../howto/arrays.md); `mode`, `gpu_memory_mib` and "
+            "the order of tasks: [scheduling.md](../explanation/scheduling.md).",
+            "",
+            "`start_after` is ISO 8601 with a zone; on the command line also `22:00`, `2h`, or without a "
+            "zone, which is then the terminal's.",
+            "",
             f"Options with a unit take it in the value: times as {EXAMPLES['s']}; sizes as "
             f"{EXAMPLES['MiB']}. A bare number is in the field's own unit. On the command line "
             "paths may be relative to the working folder; in the API `workdir` is absolute.",
@@ -54,6 +61,8 @@ def page() -> str:
             "terminal that started the server ([why](../decisions/0008-a-short-base-environment.md)).",
             "",
             *table(("variable", "value"), ((f"`{n}`", w) for n, w in _environment().items())),
+            "",
+            "An element of an array also sees `STOKER_ARRAY_INDEX`, its index.",
             "",
             "From the environment the runner was started with, when they are set there: `TZ`, "
             "`LC_*`, and for its own account `LD_LIBRARY_PATH`, `TMPDIR`, `XDG_RUNTIME_DIR`.",

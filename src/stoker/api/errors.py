@@ -56,8 +56,10 @@ STATUS_OF_CODE = {
     "not_found": 404,
     "method_not_allowed": 405,
     "body_too_large": 413,
+    "stale_edit": 412,
     "not_json_type": 415,
     "unknown_host": 421,
+    "if_match_missing": 428,
     "too_many_streams": 429,
 }
 """Codes that say more than their class."""

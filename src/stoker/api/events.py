@@ -1,8 +1,9 @@
 """What happened, in order: by page, or as a live stream.
 
 A stream reads a page when its client has taken the one before and is woken by news; nothing is
-kept for it. A cursor that is not of these records, or older than what is kept, is answered with
-`reset`: load what you show anew, then go on from its id. A stream without a cursor begins so too.
+kept for it. A cursor that is not of these records is answered with `reset`: load what you show
+anew, then go on from its id. A stream without a cursor begins so too. Of a deleted task only
+`Deleted` is left, so numbers may be missing.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from stoker.store.readers import Readers
 from stoker.wire import EventPage, EventView
 
 from .answer import to_json
@@ -40,7 +40,7 @@ async def list_events(call: Call[EventsQuery, None]) -> EventPage:
     """Events of all tasks, oldest first."""
     readers, after = call.parts.readers, call.query.after
     last = readers.last_seq()
-    if _is_stale(readers, after, last):
+    if _is_stale(after, last):
         return EventPage(events=(), next=last, reset=True)
     events = event_views(readers.events_after(after, call.query.limit))
     return EventPage(events=events, next=events[-1].seq if events else after, reset=False)
@@ -72,7 +72,7 @@ async def _follow(parts: Parts, after: int | None) -> Frames:
     readers, news = parts.readers, parts.flow.news
     clock = asyncio.get_running_loop().time
     last = readers.last_seq()
-    if after is None or _is_stale(readers, after, last):
+    if after is None or _is_stale(after, last):
         after = last
         yield frame(b'{"last":%d}' % last, event="reset", id=_cursor(last, readers.identity))
     said = clock()
@@ -105,6 +105,6 @@ def _resumed(last: str, identity: str) -> int | None:
     return seq if records in ("", identity[:12]) else None
 
 
-def _is_stale(readers: Readers, after: int, last: int) -> bool:
-    """Of another history (a restored or new database), or older than what is kept."""
-    return after > last or after < readers.first_seq() - 1
+def _is_stale(after: int, last: int) -> bool:
+    """Of another history: a restored or new database."""
+    return after > last

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import codecs
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
 from stoker.domain.errors import EngineUnreachable, UnknownLog, UnknownTask
+from stoker.domain.indices import parse_array
 from stoker.domain.key import TaskKey
-from stoker.domain.lifecycle import State, Task
+from stoker.domain.lifecycle import State
 from stoker.flow import logs
 from stoker.flow.context import Flow
 from stoker.flow.logs import LogPart
@@ -24,7 +25,6 @@ from .answer import BINARY, Answer, to_json
 from .query import MOST_INTEGER, Query, parse_integer
 from .route import Call, route
 from .streams import KEEP_ALIVE, KEEP_ALIVE_S, EventStream, Frames, frame
-from .views import task_view
 
 MOST_BYTES = 1 << 20
 PIECE_BYTES = 128 << 10
@@ -78,14 +78,17 @@ class LogStreamQuery(Query, frozen=True, kw_only=True):
 async def read_log(call: Call[LogQuery, None]) -> Answer:
     """Bytes of a task's output."""
     query = call.query
-    part = await logs.read(
-        call.parts.flow,
-        call.key,
-        stream=query.stream,
-        offset=query.offset,
-        limit=query.limit,
-        attempt=query.attempt,
-    )
+    try:
+        part = await logs.read(
+            call.parts.flow,
+            call.key,
+            stream=query.stream,
+            offset=query.offset,
+            limit=query.limit,
+            attempt=query.attempt,
+        )
+    except (UnknownTask, UnknownLog) as error:
+        raise await _said_better(call, error) from None
     headers = [
         *BINARY,
         (b"stoker-offset", b"%d" % part.offset),
@@ -108,46 +111,65 @@ async def read_log(call: Call[LogQuery, None]) -> Answer:
 async def stream_log(call: Call[LogStreamQuery, None]) -> EventStream:
     """A task's output as it is written: LogPiece events with `next` as id, then `end` with the
     TaskView. Resumable by Last-Event-ID; waits for a task that has not started."""
-    flow, key, query = call.parts.flow, call.key, call.query
+    key, query = call.key, call.query
     offset = query.offset
     last = call.header(b"last-event-id")
     if last is not None:
         offset = parse_integer(last, field="Last-Event-ID")
-    offset = await _begin(flow, key, query, offset)
-    frames = _follow(flow, key, query, offset, call.language)
-    return call.parts.streams.answer(frames)
+    offset = await _begin(call, offset)
+    return call.parts.streams.answer(_follow(call, key, offset))
 
 
 ROUTES = (read_log, stream_log)
 
 
-async def _begin(flow: Flow, key: TaskKey, query: LogStreamQuery, offset: int) -> int:
+async def _said_better(
+    call: Call[Any, None], error: UnknownTask | UnknownLog
+) -> UnknownTask | UnknownLog:
+    """An array has no output of its own, and an element may wait without being in the records."""
+    if error.code not in ("unknown_task", "no_attempt_yet"):
+        return error
+    task = await call.task()
+    if not task.is_array:
+        return UnknownLog("no_attempt_yet", id=str(task.key))
+    array = parse_array(task.spec.array)
+    first = TaskKey(task.id, array.indices.nth(0)) if array is not None else task.key
+    return UnknownLog("array_log", id=str(task.key), first=str(first))
+
+
+async def _begin(call: Call[LogStreamQuery, None], offset: int) -> int:
     """Where to begin. Raises what can be refused now, while there is still a status to refuse by."""
+    query = call.query
     try:
         part = await logs.read(
-            flow, key, stream=query.stream, offset=0, limit=0, attempt=query.attempt
+            call.parts.flow,
+            call.key,
+            stream=query.stream,
+            offset=0,
+            limit=0,
+            attempt=query.attempt,
         )
     except EngineUnreachable:
         if offset < 0:
             raise
         return offset
-    except UnknownLog as error:
-        if error.code != "no_attempt_yet":
-            raise
+    except (UnknownTask, UnknownLog) as error:
+        better = await _said_better(call, error)
+        if better.code != "no_attempt_yet":
+            raise better from None
         return max(offset, 0)
     return offset if offset >= 0 else max(0, part.size + offset)
 
 
-async def _follow(
-    flow: Flow, key: TaskKey, query: LogStreamQuery, position: int, language: str
-) -> Frames:
+async def _follow(call: Call[LogStreamQuery, None], key: TaskKey, position: int) -> Frames:
+    flow, query = call.parts.flow, call.query
     clock = asyncio.get_running_loop().time
     attempt, over, said = query.attempt, False, clock()
     while not over:
         seen = flow.news.last  # before looking, so that what comes meanwhile wakes us
         pause = KEEP_ALIVE_S
         if attempt is None:
-            task = await _task(flow, key)
+            task = await call.task()
             attempt, over = task.attempt, task.attempt is None and task.state is State.FINISHED
         if attempt is not None:
             part = await _look(flow, key, attempt, query.stream, position)
@@ -167,8 +189,7 @@ async def _follow(
             yield KEEP_ALIVE
         await asyncio.sleep(PAUSE_S)
         await flow.news.after(seen, pause)
-    task = await _task(flow, key)
-    yield frame(to_json(task_view(task, language)), event="end", id=position)
+    yield frame(to_json(call.shown(await call.task())), event="end", id=position)
 
 
 async def _look(
@@ -193,10 +214,3 @@ def _piece(part: LogPart, attempt: str) -> LogPiece:
         text = decoder.decode(b"", final=True)  # its rest was not kept: it will never be whole
     kept = len(decoder.getstate()[0])
     return LogPiece(attempt=attempt, offset=part.offset, next=after - kept, text=text)
-
-
-async def _task(flow: Flow, key: TaskKey) -> Task:
-    task = await flow.store.task(key)
-    if task is None:
-        raise UnknownTask(id=str(key))
-    return task

@@ -1,9 +1,11 @@
-"""Nodes and their cards, as the last sample showed them."""
+"""Nodes and their cards, as the last sample showed them; taking one out and back in."""
 
 from __future__ import annotations
 
+from stoker.domain.errors import UnknownNode
+from stoker.flow import nodes as fleet
 from stoker.flow import overview
-from stoker.wire import NodeView
+from stoker.wire import DrainWish, NodeView
 
 from .query import NoQuery
 from .route import Call, route
@@ -15,4 +17,30 @@ async def nodes(call: Call[NoQuery, None]) -> list[NodeView]:
     return overview.nodes(call.parts.flow)
 
 
-ROUTES = (nodes,)
+@route("POST", "/nodes/{node}/drain", access="token", body=DrainWish, answer=NodeView)
+async def drain_node(call: Call[NoQuery, DrainWish]) -> NodeView:
+    """Start nothing new on it; what runs there goes on. Kept over restarts."""
+    flow = call.parts.flow
+    await fleet.drain(flow, _known(call), call.body.why, flow.owner)
+    return _shown(call)
+
+
+@route("POST", "/nodes/{node}/resume", access="token", answer=NodeView)
+async def resume_node(call: Call[NoQuery, None]) -> NodeView:
+    """Let tasks start on it again."""
+    flow = call.parts.flow
+    await fleet.resume(flow, _known(call), flow.owner)
+    return _shown(call)
+
+
+ROUTES = (nodes, drain_node, resume_node)
+
+
+def _known(call: Call[NoQuery, DrainWish] | Call[NoQuery, None]) -> str:
+    if call.node not in call.parts.flow.view.rooms:
+        raise UnknownNode(node=call.node[:100])
+    return call.node
+
+
+def _shown(call: Call[NoQuery, DrainWish] | Call[NoQuery, None]) -> NodeView:
+    return next(node for node in overview.nodes(call.parts.flow) if node.name == call.node)

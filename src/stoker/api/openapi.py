@@ -25,6 +25,21 @@ TASK_ID = {
     "description": "A task: `17`, or `17_3` for element 3 of array 17",
     "schema": {"type": "string", "pattern": "^[1-9][0-9]{0,17}(_(0|[1-9][0-9]{0,17}))?$"},
 }
+NODE = {
+    "name": "node",
+    "in": "path",
+    "required": True,
+    "description": "A node's name",
+    "schema": {"type": "string", "minLength": 1},
+}
+IN_PATH = {"{id}": TASK_ID, "{node}": NODE}
+IF_MATCH = {
+    "name": "If-Match",
+    "in": "header",
+    "required": True,
+    "description": "The task's `version` that the edit was made for",
+    "schema": {"type": "string", "pattern": '^("[0-9]{1,18}"|[0-9]{1,18})$'},
+}
 ANY_ROUTE = (400, 403, 421, 422, 500, 503)
 """Bytes that are not UTF-8, foreign origin, foreign host, bad parameters, a fault of ours, a disk
 that refuses."""
@@ -34,10 +49,12 @@ WHY = {
     403: "Sent by a page of another site",
     404: "There is no such thing",
     409: "It is not in a state for that",
+    412: "Somebody changed it after that version",
     413: "The body is too large",
     415: "The body does not say that it is JSON",
     421: "Not a host name of this server",
     422: "A field or parameter is wrong; it is named",
+    428: "The version it is about (If-Match) was not said",
     429: "Too many streams are open",
     500: "A fault of the server",
     503: "The disk or the node does not answer; try again later",
@@ -71,8 +88,10 @@ def statuses(route: Route) -> list[int]:
     found = {route.status, *ANY_ROUTE, *route.refusals}
     if route.access == "token":
         found.add(401)
-    if "{id}" in route.path:
+    if any(name in route.path for name in IN_PATH):
         found.add(404)
+    if route.versioned:
+        found |= {412, 428}
     if route.body is not None:
         found |= {413, 415}
     return sorted(found)
@@ -88,7 +107,9 @@ def _types(routes: Iterable[Route]) -> list[Any]:
 
 
 def _operation(route: Route, schema_of: dict[Any, Any]) -> dict[str, Any]:
-    parameters = [TASK_ID] if "{id}" in route.path else []
+    parameters = [parameter for name, parameter in IN_PATH.items() if name in route.path]
+    if route.versioned:
+        parameters.append(IF_MATCH)
     operation: dict[str, Any] = {
         "operationId": route.name,
         "summary": route.about,

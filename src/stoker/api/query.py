@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import types
 import typing
+from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 from urllib.parse import unquote_to_bytes
@@ -30,7 +31,8 @@ _INTEGER = re.compile(r"-?[0-9]+", re.ASCII)
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The parameters of a route. Fields are int, str, Literal, any of these `| None`, or a tuple."""
+    """The parameters of a route. Fields are int, bool, str, Literal, any of these `| None`, or a
+    tuple of them."""
 
 
 class NoQuery(Query, frozen=True, kw_only=True):
@@ -57,7 +59,7 @@ def _parse(raw: bytes, kind: type[Q]) -> Q:
         elif name in given:
             raise InvalidSpec("repeated_parameter", field=name)
         else:
-            given[name] = _integer(value) if known.integer else value
+            given[name] = known.read(value)
     try:
         return msgspec.convert(given, kind)
     except msgspec.ValidationError as error:
@@ -81,7 +83,8 @@ def parse_integer(text: str, *, field: str) -> int:
 
 
 class _Parameter(NamedTuple):
-    integer: bool
+    read: Callable[[str], Any]
+    """What a text means; one that means nothing stays text, for the type check to refuse."""
     many: bool
     choices: tuple[str, ...]
 
@@ -99,9 +102,8 @@ def _parameter(annotation: Any) -> _Parameter:
         return _parameter(next(part for part in inner if part is not type(None)))
     if origin is tuple:
         return _parameter(inner[0])._replace(many=True)
-    if origin is Literal:
-        return _Parameter(integer=False, many=False, choices=inner)
-    return _Parameter(integer=annotation is int, many=False, choices=())
+    read = {int: _integer, bool: _boolean}.get(annotation, str)
+    return _Parameter(read, many=False, choices=inner if origin is Literal else ())
 
 
 def _pairs(raw: bytes) -> typing.Iterator[tuple[str, str]]:
@@ -125,12 +127,16 @@ def _text(encoded: bytes, *, field: str) -> str:
 
 
 def _integer(text: str) -> int | str:
-    """A number when it is one; else the text, for the type check to refuse."""
+    """A number when it is one; else the text."""
     if not _INTEGER.fullmatch(text):
         return text
     if len(text) > 30:  # far outside every range; Python refuses to convert thousands of digits
         return -(10**30) if text.startswith("-") else 10**30
     return int(text)
+
+
+def _boolean(text: str) -> bool | str:
+    return {"true": True, "false": False}.get(text, text)
 
 
 def _with_choices(error: InvalidSpec, shape: dict[str, _Parameter]) -> InvalidSpec:

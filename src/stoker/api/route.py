@@ -7,7 +7,9 @@ a `Call` that is already checked: no route can forget to be strict.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
+from functools import partial
 from types import NoneType
 from typing import Any, Generic, Literal, TypeVar
 
@@ -16,22 +18,29 @@ from litestar import Request
 from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp, Scope
 
-from stoker.domain.errors import UnknownTask
+from stoker.domain.errors import InvalidSpec, UnknownTask
 from stoker.domain.key import TaskKey, parse_key
+from stoker.domain.lifecycle import Task
+from stoker.flow import overview
 from stoker.flow.context import Flow
 from stoker.store.readers import Readers
+from stoker.wire import TaskView
 
 from .answer import Answer, json_answer
 from .body import ClientGone, decode, read_body
-from .errors import language_of, refuse
+from .errors import Refused, language_of, refuse
 from .query import NoQuery, Query, parse_query
 from .streams import EventStream, Streams
+from .views import Counts, task_view
 
 PREFIX = "/api/v1"
+IF_MATCH = re.compile(r'"([0-9]{1,18})"|([0-9]{1,18})', re.ASCII)
+"""A version, with the quotes of HTTP or without."""
 
 Q = TypeVar("Q", bound=Query)
 B = TypeVar("B")
 Access = Literal["token", "open"]
+Method = Literal["GET", "POST", "PUT", "DELETE"]
 
 
 class Parts(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,6 +73,39 @@ class Call(Generic[Q, B]):
             raise UnknownTask(id=text[:100])
         return key
 
+    @property
+    def node(self) -> str:
+        """The node in the path, whether there is one or not."""
+        name: str = self.scope["path_params"]["node"]
+        return name
+
+    @property
+    def version(self) -> int:
+        """What If-Match says: the version that the caller has seen."""
+        given = self.header(b"if-match")
+        if given is None:
+            raise Refused("if_match_missing")
+        found = IF_MATCH.fullmatch(given.strip())
+        if found is None:
+            raise InvalidSpec("bad_if_match", field="If-Match", value=given[:50])
+        return int(found[1] or found[2])
+
+    async def task(self) -> Task:
+        """The task in the path, also an element that nothing has happened to yet."""
+        task = await overview.task(self.parts.flow, self.key)
+        if task is None:
+            raise UnknownTask(id=str(self.key))
+        return task
+
+    @property
+    def counts(self) -> Counts:
+        """How arrays stand that have not ended."""
+        return partial(overview.array_counts, self.parts.flow)
+
+    def shown(self, task: Task) -> TaskView:
+        """A task that flow gave us, in the language of this call."""
+        return task_view(task, self.language, self.counts)
+
     def header(self, name: bytes) -> str | None:
         for known, value in self.scope["headers"]:
             if known == name:
@@ -77,9 +119,9 @@ Handle = Callable[[Call[Any, Any]], Awaitable[object]]
 class Route(msgspec.Struct, frozen=True, kw_only=True):
     """One method of one path."""
 
-    method: Literal["GET", "POST"]
+    method: Method
     path: str
-    """Below PREFIX; `{id}` is a task."""
+    """Below PREFIX; `{id}` is a task, `{node}` a node."""
     access: Access
     handle: Handle
     query: type[Query]
@@ -92,6 +134,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     """Headers of the answer, each with what it says."""
     refusals: tuple[int, ...]
     """Statuses of its own, beside those that any route may answer."""
+    versioned: bool
+    """Wants the version that the caller has seen, as If-Match."""
 
     @property
     def name(self) -> str:
@@ -103,7 +147,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def route(
-    method: Literal["GET", "POST"],
+    method: Method,
     path: str,
     *,
     access: Access,
@@ -114,6 +158,7 @@ def route(
     media_type: str = "application/json",
     headers: dict[str, str] | None = None,
     refusals: tuple[int, ...] = (),
+    versioned: bool = False,
 ) -> Callable[[Callable[[Call[Q, B]], Awaitable[object]]], Route]:
     """Declares the decorated function as a route. Who may call it must be said."""
 
@@ -130,6 +175,7 @@ def route(
             media_type=media_type,
             headers=headers or {},
             refusals=refusals,
+            versioned=versioned,
         )
 
     return declare
@@ -157,8 +203,9 @@ def to_handler(declared: Route, parts: Parts) -> HTTPRouteHandler:
         return json_answer(result, status)
 
     return HTTPRouteHandler(
-        PREFIX + declared.path.replace("{id}", "{id:str}"),
+        PREFIX + re.sub(r"\{(\w+)\}", r"{\1:str}", declared.path),
         http_method=declared.method,
+        status_code=status,  # Litestar would say 204 for DELETE; ours is in the answer itself
         name=declared.name,
     )(run)
 

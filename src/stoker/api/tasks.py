@@ -1,4 +1,4 @@
-"""Tasks: hand over, list, look at, cancel, hold, release. Writes only through flow."""
+"""Tasks: hand over, list, look at, cancel. Writes only through flow."""
 
 from __future__ import annotations
 
@@ -7,28 +7,18 @@ from typing import Annotated, Literal, cast
 
 from msgspec import Meta
 
-from stoker import text
-from stoker.domain.errors import UnknownTask
 from stoker.domain.lifecycle import LIVE, WAITING, State
 from stoker.domain.outcome import Outcome
-from stoker.flow import overview, queue, stop
+from stoker.flow import overview, stop
 from stoker.flow import submit as submitting
 from stoker.store.paging import Query as Wanted
 from stoker.store.paging import Sort
-from stoker.wire import (
-    Batch,
-    BatchCreated,
-    Created,
-    Submission,
-    TaskDetail,
-    TaskPage,
-    TaskView,
-    WaitReason,
-)
+from stoker.store.readers import listed_row
+from stoker.wire import Batch, BatchCreated, Created, Submission, TaskDetail, TaskPage, TaskView
 
-from .query import NoQuery, Query
+from .query import MOST_INTEGER, NoQuery, Query
 from .route import Call, route
-from .views import attempt_view, event_views, listed, shown, task_view
+from .views import attempt_view, event_views, listed, shown, wait_reason
 
 MOST_ROWS = 500
 
@@ -59,6 +49,15 @@ class TasksQuery(Query, frozen=True, kw_only=True):
     name: (
         Annotated[str, Meta(description="Part of the name", min_length=1, max_length=200)] | None
     ) = None
+    elements: Annotated[
+        bool, Meta(description="Elements of arrays that are tasks of their own too")
+    ] = False
+    array: (
+        Annotated[
+            int, Meta(description="Only elements of this array, by index", ge=1, le=MOST_INTEGER)
+        ]
+        | None
+    ) = None
     sort: Annotated[Order, Meta(description="By what; `-` for descending")] = "-id"
     cursor: (
         Annotated[str, Meta(description="`next` of the page before", min_length=1, max_length=500)]
@@ -67,7 +66,21 @@ class TasksQuery(Query, frozen=True, kw_only=True):
     limit: Annotated[int, Meta(description="Rows at most", ge=1, le=MOST_ROWS)] = 50
 
 
-@route("POST", "/tasks", access="token", body=Submission, status=201, answer=Created)
+class TaskQuery(Query, frozen=True, kw_only=True):
+    waits: Annotated[
+        bool, Meta(description="Say why it waits, which takes a while when many tasks do")
+    ] = True
+
+
+@route(
+    "POST",
+    "/tasks",
+    access="token",
+    body=Submission,
+    status=201,
+    answer=Created,
+    refusals=(409,),
+)
 async def submit(call: Call[NoQuery, Submission]) -> Created:
     """Hand over one task. It is recorded when this is answered."""
     flow = call.parts.flow
@@ -75,7 +88,15 @@ async def submit(call: Call[NoQuery, Submission]) -> Created:
     return Created(id=str(task.key), state=task.state)
 
 
-@route("POST", "/tasks/batch", access="token", body=Batch, status=201, answer=BatchCreated)
+@route(
+    "POST",
+    "/tasks/batch",
+    access="token",
+    body=Batch,
+    status=201,
+    answer=BatchCreated,
+    refusals=(409,),
+)
 async def submit_batch(call: Call[NoQuery, Batch]) -> BatchCreated:
     """Hand over many tasks: all are recorded, or none."""
     flow = call.parts.flow
@@ -91,25 +112,21 @@ async def list_tasks(call: Call[TasksQuery, None]) -> TaskPage:
         rows, following = await asyncio.to_thread(readers.page, wanted)
     else:
         rows, following = readers.page(wanted)
-    return TaskPage(tasks=listed(rows, call.language), next=following)
+    return TaskPage(tasks=listed(rows, call.language, call.counts), next=following)
 
 
-@route("GET", "/tasks/{id}", access="token", answer=TaskDetail)
-async def show_task(call: Call[NoQuery, None]) -> TaskDetail:
+@route("GET", "/tasks/{id}", access="token", query=TaskQuery, answer=TaskDetail)
+async def show_task(call: Call[TaskQuery, None]) -> TaskDetail:
     """All about one task: why it waits, its attempts, what happened to it."""
-    key, flow = call.key, call.parts.flow
-    task = await flow.store.task(key)
-    found = call.parts.readers.detail(key)
-    if task is None or found is None:
-        raise UnknownTask(id=str(key))
-    row, attempts, events = found
-    waits = tuple(
-        WaitReason(code=why.code, message=text.message(why.code, why.values, call.language))
-        for why in overview.waits(flow, task)
-    )
+    task, flow = await call.task(), call.parts.flow
+    found = call.parts.readers.detail(task.key)
+    # an element that nothing has happened to yet has no row: it is as its array says
+    row, attempts, events = found or (listed_row(task), [], [])
+    asked = call.query.waits and task.state in WAITING
+    waits = overview.explain(flow, task).reasons if asked else ()
     return TaskDetail(
-        task=shown(row, call.language),
-        waits=waits,
+        task=shown(row, call.language, call.counts),
+        waits=tuple(wait_reason(reason, call.language) for reason in waits),
         attempts=tuple(attempt_view(attempt) for attempt in attempts),
         events=event_views(events),
         unconfirmed=overview.unconfirmed(flow, task),
@@ -120,24 +137,10 @@ async def show_task(call: Call[NoQuery, None]) -> TaskDetail:
 async def cancel_task(call: Call[NoQuery, None]) -> TaskView:
     """End a task, wherever it is. The wish is recorded when this is answered."""
     flow = call.parts.flow
-    return task_view(await stop.cancel(flow, call.key, flow.owner), call.language)
+    return call.shown(await stop.cancel(flow, call.key, flow.owner))
 
 
-@route("POST", "/tasks/{id}/hold", access="token", answer=TaskView, refusals=(409,))
-async def hold_task(call: Call[NoQuery, None]) -> TaskView:
-    """Keep a waiting task from starting until it is released."""
-    flow = call.parts.flow
-    return task_view(await queue.hold(flow, call.key, flow.owner), call.language)
-
-
-@route("POST", "/tasks/{id}/release", access="token", answer=TaskView, refusals=(409,))
-async def release_task(call: Call[NoQuery, None]) -> TaskView:
-    """Let a held task start when its turn comes."""
-    flow = call.parts.flow
-    return task_view(await queue.release(flow, call.key, flow.owner), call.language)
-
-
-ROUTES = (submit, submit_batch, list_tasks, show_task, cancel_task, hold_task, release_task)
+ROUTES = (submit, submit_batch, list_tasks, show_task, cancel_task)
 
 
 def _wanted(query: TasksQuery) -> Wanted:
@@ -150,6 +153,8 @@ def _wanted(query: TasksQuery) -> Wanted:
         owner=query.owner or "",
         name=query.name or "",
         outcome=query.outcome or "",
+        elements=query.elements,
+        array=query.array,
         sort=cast("Sort", query.sort.removeprefix("-")),
         descending=descending,
         cursor=query.cursor or "",

@@ -50,6 +50,19 @@ class Command(click.Command):
         return option
 
 
+class Exact(Command):
+    """Knows whether `--` was typed (`ctx.obj`): after it everything is exact."""
+
+    @override
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        given = list(args)
+        rest = super().parse_args(ctx, args)
+        argv = ctx.params.get("argv", ())
+        before = len(given) - len(argv) - 1
+        ctx.obj = before >= 0 and given[before] == "--"
+        return rest
+
+
 class Group(click.Group):
     """Commands below a command; an unknown one is refused with the nearest name."""
 

@@ -1,10 +1,14 @@
-"""`stoker ls`: the tasks that wait or run; with `-a` all of them, the newest first."""
+"""`stoker ls`: the tasks that wait or run; with `-a` all of them, the newest first.
+
+An array is one line, with how far it is; `stoker ls ID` lists its elements.
+"""
 
 from __future__ import annotations
 
 import sys
 from itertools import islice
 
+import click
 import msgspec
 
 from stoker.client import Client
@@ -15,7 +19,8 @@ from .command import json_option, option
 from .options import Whole
 from .say import refuse, tell, words
 from .screen import clean, table, terminal_width
-from .shown import ago, gpus, since, state, state_colour, title
+from .shown import ago, gpus, progress, since, state, state_colour, title
+from .task_id import TaskId
 
 MOST_SHOWN = 100
 """Rows on a terminal when nobody said how many."""
@@ -23,32 +28,76 @@ ORDER = {"RUNNING": 0, "STOPPING": 0, "STARTING": 1, "QUEUED": 2, "HELD": 3}
 
 
 @declare("ls")
+@click.argument("id", type=TaskId(), required=False, metavar="[ID]")
 @option("-a", "--all", "all_tasks", is_flag=True)
 @option("-s", "--state", "states", multiple=True, metavar="STATE")
 @option("-n", "--most", type=Whole())
+@option("--elements", is_flag=True)
 @json_option
-def command(all_tasks: bool, states: tuple[str, ...], most: int | None, as_json: bool) -> None:
+def command(
+    *,
+    id: str | None,
+    all_tasks: bool,
+    states: tuple[str, ...],
+    most: int | None,
+    elements: bool,
+    as_json: bool,
+) -> None:
     if most is not None and most < 1:
         refuse("usage.at_least_one", "most")
-    wanted = [_state(name) for name in states] or ([] if all_tasks else ["unfinished"])
+    wanted = [_state(name) for name in states]
     limit = most if as_json or most is not None else MOST_SHOWN
     with Client() as client:
+        if id is not None:
+            _list_elements(client, id, wanted, limit, as_json)
+            return
         found = client.tasks(
-            state=wanted, sort="-id" if all_tasks else "position", page=_page(limit)
+            state=wanted or ([] if all_tasks else ["unfinished"]),
+            elements=elements,
+            sort="-id" if all_tasks else "position",
+            page=_page(limit),
         )
         tasks = list(islice(found, None if limit is None else limit + 1))
-    if as_json:
-        sys.stdout.buffer.write(msgspec.json.encode(tasks[:limit]) + b"\n")
-        return
-    if not tasks:
+    if not as_json and not tasks:
         tell("ls.none" if all_tasks or states else "ls.none_unfinished")
         return
     shown = tasks[:limit]
-    if not all_tasks:
+    if not all_tasks and not as_json:
         shown.sort(key=lambda task: ORDER.get(task.state, 9))
-    for line in lines(shown):
+    _print(shown, as_json)
+    _print_more(tasks, limit, as_json)
+
+
+def _list_elements(
+    client: Client, id: str, wanted: list[str], limit: int | None, as_json: bool
+) -> None:
+    """Elements of an array that are tasks of their own, by index; of another task itself."""
+    task = client.task(id, waits=False).task
+    if task.array is None:
+        _print([task], as_json)
+        return
+    found = client.tasks(state=wanted, array=id, sort="id", page=_page(limit))
+    tasks = list(islice(found, None if limit is None else limit + 1))
+    if not as_json:
+        tell("ls.array", id=id, title=title(task), progress=progress(task.array))
+    if tasks or as_json:
+        _print(tasks[:limit], as_json)
+    _print_more(tasks, limit, as_json)
+    unborn = task.array.waiting - sum(one.state in ("HELD", "QUEUED") for one in tasks)
+    if not as_json and not wanted and unborn > 0 and len(tasks) <= (limit or len(tasks)):
+        tell("ls.folded", count=unborn)
+
+
+def _print(tasks: list[TaskView], as_json: bool) -> None:
+    if as_json:
+        sys.stdout.buffer.write(msgspec.json.encode(tasks) + b"\n")
+        return
+    for line in lines(tasks):
         print(line)
-    if limit is not None and len(tasks) > limit:
+
+
+def _print_more(tasks: list[TaskView], limit: int | None, as_json: bool) -> None:
+    if not as_json and limit is not None and len(tasks) > limit:
         tell("ls.more", most=limit)
 
 
@@ -65,9 +114,12 @@ def lines(tasks: list[TaskView]) -> list[str]:
 
 
 def _text(task: TaskView) -> str:
+    about = title(task)
+    if task.array is not None:
+        return f"[{progress(task.array)}] {about}"
     if task.message and task.outcome not in (None, "succeeded"):
-        return f"{title(task)}: {clean(task.message)}"
-    return title(task)
+        return f"{about}: {clean(task.message)}"
+    return about
 
 
 def _state(name: str) -> str:

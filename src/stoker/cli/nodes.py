@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from datetime import datetime
 
 import msgspec
 
@@ -15,7 +16,7 @@ from .command import command as declare
 from .command import json_option
 from .say import tell, words
 from .screen import clean, colour, table, terminal_width
-from .shown import ago
+from .shown import ago, clock
 
 LIMITS = ("cpus", "memory")
 
@@ -38,6 +39,8 @@ def command(as_json: bool) -> None:
 def describe(node: NodeView) -> Iterator[str]:
     """One node, its cards, and what is to be known about it."""
     yield _headline(node)
+    if node.drained is not None:
+        yield "  " + colour(words("nodes.drained", why=node.drained), "yellow")
     yield (
         "  "
         + words(
@@ -54,6 +57,7 @@ def describe(node: NodeView) -> Iterator[str]:
         rows = [[words(f"nodes.{name}") for name in names], *map(_card, node.cards)]
         tints = [["dim"] * len(names)]
         yield from table(rows, colours=tints, indent="  ", columns=terminal_width())
+        yield from _kept(node)
     if any(card.gpu.simulated for card in node.cards):
         yield "  " + words("nodes.simulated")
     if node.gpu_error:
@@ -63,12 +67,27 @@ def describe(node: NodeView) -> Iterator[str]:
         yield "  " + words("nodes.not_enforced", what=words("list_and").join(missing))
 
 
+def _kept(node: NodeView) -> Iterator[str]:
+    """Cards that stay idle for a task, one line for each task."""
+    kept: dict[tuple[str, datetime | None], list[str]] = {}
+    for card in node.cards:
+        if card.kept_for is not None and card.task is None:
+            kept.setdefault((card.kept_for, card.kept_since), []).append(str(card.gpu.index))
+    for (task, since), cards in kept.items():
+        gpus = ", ".join(cards)
+        if since is None:
+            yield "  " + words("nodes.kept", gpus=gpus, task=task)
+        else:
+            yield "  " + words("nodes.kept_since", gpus=gpus, task=task, since=clock(since))
+
+
 def _headline(node: NodeView) -> str:
     since = ago(node.since) if node.since else "?"
     name = colour(clean(node.name), "bold")
     if node.up:
         up = colour(words("nodes.up", since=since), "green")
-        return f"{name}  {up}  {clean(node.why)}".rstrip()
+        why = "" if node.drained is not None else clean(node.why)
+        return f"{name}  {up}  {why}".rstrip()
     return f"{name}  {colour(words('nodes.down', since=since, why=node.why), 'red')}"
 
 
@@ -91,7 +110,7 @@ def _card(card: CardView) -> list[str]:
     return [
         str(card.gpu.index),
         model,
-        card.task or "-",
+        ", ".join(card.tasks) or card.task or "-",
         f"{used} / {memory(card.gpu.memory_mib)}",
         "-" if card.utilisation is None else f"{card.utilisation} %",
         "-" if card.temperature_c is None else f"{card.temperature_c} °C",

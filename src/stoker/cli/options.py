@@ -3,6 +3,7 @@
 `gpu_memory_mib` is `--gpu-memory 10G`, `time_limit_s` is `--time-limit 2h30m`; the unit is in the
 value, not in the name. Values are only parsed here; what is allowed is said by the server, in one
 place. `command` has no option of its own making: `-c`, exact arguments or a script (submit.py).
+`--start-after` also takes `2h` and `22:00`: only here is known which zone a person means.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import re
 import typing
 from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime, timedelta
 from typing import Any, NoReturn
 
 import click
@@ -17,7 +19,7 @@ from typing_extensions import override
 
 from stoker.domain.task import NOT_YET, Field, TaskSpec, fields
 
-from .say import words
+from .say import refuse, words
 
 SCALES: dict[str, dict[str, int]] = {
     "s": {"": 1, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800},
@@ -32,6 +34,7 @@ EXAMPLES = {"s": "90s, 15m, 2h30m, 3d, 24:00:00", "MiB": "512M, 8G, 1T"}
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 _AMOUNT = re.compile(r"(?:[0-9]{1,15}[A-Za-z]+)+|[0-9]{1,15}", re.ASCII)
 _PART = re.compile(r"([0-9]+)([A-Za-z]*)", re.ASCII)
+_TIME_OF_DAY = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?", re.ASCII)
 _CLOCK = re.compile(r"([0-9]{1,9}):([0-5][0-9]):([0-5][0-9])", re.ASCII)
 
 
@@ -70,8 +73,32 @@ def as_typed(spec: TaskSpec) -> list[list[str]]:
     for field in fields():
         value = getattr(spec, field.name)
         if field.name != "command" and value != field.default:
-            options.extend(_words_of(field, value))
+            options.extend(words_of(field, value))
     return options
+
+
+def check_utf8(values: Mapping[str, Any]) -> None:
+    """JSON cannot carry other bytes: they are refused here, naming the field."""
+    for field, text in _texts(values):
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            refuse("usage.not_utf8", field)
+
+
+def _texts(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for field, value in values.items():
+        if isinstance(value, str):
+            yield field, value
+        elif isinstance(value, tuple):
+            for number, item in enumerate(value):
+                if isinstance(item, str):
+                    yield f"{field}[{number}]", item
+        elif isinstance(value, dict):
+            for key, item in value.items():
+                yield field, key
+                for text in (item,) if isinstance(item, str) else item:
+                    yield f"{field}.{key}", text
 
 
 def _option(field: Field) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -80,6 +107,8 @@ def _option(field: Field) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     origin = typing.get_origin(field.kind)
     if field.kind is bool:
         flag, how = f"{flag}/--no-{flag[2:]}", {}
+    elif field.name == "start_after":
+        how = {"type": Moment()}
     elif field.unit:
         how = {"type": Quantity(field.unit)}
     elif field.kind is int:
@@ -151,6 +180,34 @@ class Quantity(_Kind):
         return sum(int(number) * scale[unit.lower()] for number, unit in parts)
 
 
+class Moment(_Kind):
+    """`2h` from now, `22:00` as the clock on the wall shows next, or ISO 8601; always with a zone
+    then. Anything else goes to the server as it is, to be refused there."""
+
+    name = "WHEN"
+
+    @override
+    def convert(self, value: Any, param: click.Parameter | None, ctx: Any) -> str:
+        now = datetime.now().astimezone()
+        day = _TIME_OF_DAY.fullmatch(value)
+        if day is not None:
+            at = now.replace(
+                hour=int(day[1]), minute=int(day[2]), second=int(day[3] or 0), microsecond=0
+            )
+            at = at if at > now else at + timedelta(days=1)
+            # at the wall clock's offset of that moment, which may be another one
+            return at.replace(tzinfo=None).astimezone().isoformat()
+        amount = value.removeprefix("+")
+        if _AMOUNT.fullmatch(amount) and not amount.isdigit():
+            later = now + timedelta(seconds=Quantity("s").convert(amount, param, ctx))
+            return later.isoformat(timespec="seconds")
+        try:
+            at = datetime.fromisoformat(value)
+        except ValueError:
+            return str(value)
+        return str(value) if at.tzinfo is not None else at.astimezone().isoformat()
+
+
 class Pair(_Kind):
     """`KEY=VALUE`; with `lists` the value is `A,B,C`."""
 
@@ -167,7 +224,8 @@ class Pair(_Kind):
         return key, tuple(rest.split(",")) if self.lists else rest
 
 
-def _words_of(field: Field, value: Any) -> Iterator[list[str]]:
+def words_of(field: Field, value: Any) -> Iterator[list[str]]:
+    """The options that give this field this value."""
     flag = flag_of(field.name)
     if field.kind is bool:
         yield [flag if value else f"--no-{flag[2:]}"]

@@ -19,8 +19,8 @@ from .say import Refusal, words
 from .screen import clean, table
 
 COMMANDS = (
-    "up", "down", "submit", "ls", "show", "logs", "wait", "cancel", "hold", "release", "nodes",
-    "reset", "config", "version",
+    "up", "down", "submit", "ls", "show", "why", "logs", "wait", "cancel", "hold", "release", "edit",
+    "move", "resubmit", "requeue", "delete", "nodes", "drain", "resume", "reset", "config", "version",
 )  # fmt: skip
 """In the order of `stoker --help`; each is a module here with a `command` in it."""
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Iterator
+from datetime import datetime
 
 import msgspec
 
 from stoker.client import Client
+from stoker.domain.dependency import parse_after
 from stoker.domain.outcome import End
 from stoker.text import reason
 from stoker.text.amounts import memory
@@ -17,9 +19,21 @@ from stoker.wire import AttemptView, EventView, TaskDetail
 from .command import command as declare
 from .command import json_option
 from .options import as_typed
+from .reasons import told
 from .say import language, words
 from .screen import clean, colour, table
-from .shown import ago, between, clock, command_text, spec_of, state, state_colour, title
+from .shown import (
+    ago,
+    between,
+    clock,
+    command_text,
+    placed_on,
+    progress,
+    spec_of,
+    state,
+    state_colour,
+    title,
+)
 from .task_id import id_argument
 
 MOST_EVENTS = 12
@@ -58,13 +72,19 @@ def _facts(found: TaskDetail) -> Iterator[tuple[str, str]]:
     task = found.task
     spec = spec_of(task)
     yield "state", _state_line(found)
+    if task.array is not None:
+        yield "array", progress(task.array)
     if task.message and task.outcome != "succeeded":
         yield "why", clean(task.message)
-    for wait in found.waits:
-        yield "waits", clean(wait.message)
+    for line in told(found.waits):
+        yield "waits", line
     if found.unconfirmed:
         yield "unconfirmed", words("show.unconfirmed_text", node=task.node or "?")
     yield "owner", clean(task.owner)
+    if task.origin is not None:
+        yield "origin", words("show.origin_text", id=task.origin)
+    for text in spec.after:
+        yield "after", _dependency(text)
     yield "submitted", words("show.ago", clock=clock(task.submitted_at), ago=ago(task.submitted_at))
     yield "command", clean(command_text(spec))
     yield "workdir", clean(spec.workdir)
@@ -76,17 +96,22 @@ def _facts(found: TaskDetail) -> Iterator[tuple[str, str]]:
 
 def _state_line(found: TaskDetail) -> str:
     task = found.task
-    where = clean(task.node or "")
-    if where and task.gpu_ids:
-        where += ", GPU " + ", ".join(map(str, task.gpu_ids))
+    where = placed_on(task.node, task.gpu_ids) if task.node else ""
     if task.state == "FINISHED":
         took = between(task.started_at, task.finished_at)
         key = "show.finished_ran" if took else "show.finished"
         return words(key, state=state(task), took=took, where=where)
-    if task.state in ("HELD", "QUEUED"):
+    if task.state in ("HELD", "QUEUED") or task.array is not None:
         return words("show.waiting", state=state(task), took=ago(task.submitted_at))
     since = task.started_at or (found.attempts[-1].placed_at if found.attempts else None)
     return words("show.live", state=state(task), took=between(since, None), where=where)
+
+
+def _dependency(text: str) -> str:
+    found = parse_after(text)
+    if found is None:
+        return clean(text)
+    return words("show.after_text", id=str(found.key), when=found.when)
 
 
 def _option(typed: list[str]) -> str:
@@ -131,6 +156,10 @@ def _event(event: EventView) -> str:
     node = str(allocation.get("node", "?")) if isinstance(allocation, dict) else "?"
     key = f"event.{event.event}.by" if by else f"event.{event.event}"
     try:
-        return words(key, by=by, node=node)
+        said = words(key, by=by, node=node)
     except KeyError:
         return clean(event.event)
+    again = values.get("not_before")
+    if isinstance(again, str):
+        said += words("event.again", at=clock(datetime.fromisoformat(again)))
+    return said

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from stoker.domain.task import TaskSpec
 from stoker.text import state_word
 from stoker.text.amounts import duration
-from stoker.wire import TaskView
+from stoker.wire import ArrayCounts, TaskView
 
-from .say import language
+from .say import language, words
 from .screen import clean
 
 STATE_COLOURS = {
@@ -43,6 +43,26 @@ def state(task: TaskView) -> str:
 
 def state_colour(task: TaskView) -> str:
     return STATE_COLOURS.get(task.outcome or task.state, "")
+
+
+def placed_on(node: str | None, gpu_ids: tuple[int, ...]) -> str:
+    """A node and cards of it."""
+    where = clean(node or "?")
+    return f"{where}, GPU {', '.join(map(str, gpu_ids))}" if gpu_ids else where
+
+
+def progress(array: ArrayCounts) -> str:
+    """How far an array is: `3/10 done, 4 running, 1 failed`."""
+    ended = array.succeeded + array.failed + array.cancelled + array.timed_out + array.lost
+    parts = [words("array.done", ended=ended, size=array.size)]
+    if array.live:
+        parts.append(words("array.live", count=array.live))
+    for outcome in ("failed", "timed_out", "lost", "cancelled"):
+        count = getattr(array, outcome)
+        if count:
+            word = state_word("FINISHED", outcome, language())
+            parts.append(words("array.ended", count=count, outcome=word))
+    return ", ".join(parts)
 
 
 def gpus(task: TaskView) -> str:

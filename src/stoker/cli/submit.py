@@ -3,56 +3,47 @@
 Three forms: exact arguments (`-- ARGV...`), a shell line (`-c LINE`), a script file. Everything
 arrives byte for byte; text that is not UTF-8 is refused here, naming the field, because JSON cannot
 carry it. Once the server has said yes, nothing that fails afterwards makes this command fail.
+`--dry-run` hands over nothing and says what would happen.
 """
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import click
 import msgspec
-from typing_extensions import override
 
 from stoker import wire
 from stoker.client import Client, Refused, ServerUnreachable
 from stoker.domain.task import TaskSpec
 
-from .command import CONTEXT, Command, json_option, option
-from .options import spec_options, typed_values
+from .command import CONTEXT, Exact, json_option, option
+from .options import check_utf8, spec_options, typed_values
+from .paths import absolute_folder, output_path
+from .reasons import told
 from .say import refuse, tell, words
-from .screen import clean
 from .script import find_script
+from .shown import placed_on, progress
 
 
-class Submit(Command):
-    """Knows whether `--` was typed: after it everything is exact."""
-
-    @override
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        given = list(args)
-        rest = super().parse_args(ctx, args)
-        argv = ctx.params.get("argv", ())
-        before = len(given) - len(argv) - 1
-        ctx.obj = before >= 0 and given[before] == "--"
-        return rest
-
-
-@click.command("submit", cls=Submit, context_settings=CONTEXT | {"allow_interspersed_args": False})
+@click.command("submit", cls=Exact, context_settings=CONTEXT | {"allow_interspersed_args": False})
 @option("-c", "--command", "line", metavar="LINE")
 @spec_options
+@option("--dry-run", is_flag=True)
 @json_option
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED)
-def command(line: str | None, argv: tuple[str, ...], as_json: bool, **given: Any) -> None:
+def command(
+    line: str | None, argv: tuple[str, ...], dry_run: bool, as_json: bool, **given: Any
+) -> None:
     ctx = click.get_current_context()
     values = _values(ctx, line, argv, given)
-    for field, text in _texts(values):
-        if not _is_utf8(text):
-            refuse("usage.not_utf8", field)
+    check_utf8(values)
     spec = TaskSpec(**values)
     with Client() as client:
+        if dry_run:
+            _preview(client.preview(spec), as_json)
+            return
         created = client.submit(spec)
         if as_json:
             sys.stdout.write(msgspec.json.encode(created).decode() + "\n")
@@ -70,11 +61,10 @@ def build_values(
         values.setdefault("name", name)
     if values.get("gpu_ids"):  # who names the cards has said how many
         values.setdefault("gpus", len(values["gpu_ids"]))
-    workdir = os.path.join(_current_folder(), _expanded(values.get("workdir", "")))
-    values["workdir"] = workdir.rstrip("/") or "/"
+    values["workdir"] = absolute_folder(values.get("workdir", ""))
     for stream in ("stdout", "stderr"):
         if stream in values:
-            values[stream] = _output_path(values[stream], values["workdir"])
+            values[stream] = output_path(values[stream], values["workdir"])
     return values
 
 
@@ -92,7 +82,7 @@ def _values(
         return build_values(given, {}, argv, "")
     inner = ctx.command.make_context("submit", list(script.options), parent=ctx.parent)
     said = dict(inner.params)
-    if said.pop("line") is not None or said.pop("argv") or said.pop("as_json"):
+    if any([said.pop("line") is not None, *map(said.pop, ("argv", "as_json", "dry_run"))]):
         refuse("script.only_options", "command")
     return build_values(given, said, script.text, script.name)
 
@@ -108,53 +98,14 @@ def _merged(first: dict[str, Any], then: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def _current_folder() -> str:
-    """As the person spells it: a shell keeps the name of a link in PWD."""
-    try:
-        real = os.getcwd()
-    except OSError:
-        refuse("usage.no_folder", "workdir")
-    spelled = os.environ.get("PWD", "")
-    try:
-        if spelled.startswith("/") and os.path.samefile(spelled, real):
-            return spelled
-    except OSError:
-        pass
-    return real
+def _preview(found: wire.WhyView, as_json: bool) -> None:
+    if as_json:
+        sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
+        return
+    from .why import describe_preview
 
-
-def _expanded(path: str) -> str:
-    return os.path.expanduser(path) if path.startswith("~/") or path == "~" else path
-
-
-def _output_path(value: str, workdir: str) -> str:
-    if value in ("", "merge", "discard", "+"):
-        return value
-    plus, path = ("+", value[1:]) if value.startswith("+") else ("", value)
-    return plus + os.path.join(workdir, _expanded(path))
-
-
-def _texts(values: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    for field, value in values.items():
-        if isinstance(value, str):
-            yield field, value
-        elif isinstance(value, tuple):
-            for number, item in enumerate(value):
-                if isinstance(item, str):
-                    yield f"{field}[{number}]", item
-        elif isinstance(value, dict):
-            for key, item in value.items():
-                yield field, key
-                for text in (item,) if isinstance(item, str) else item:
-                    yield f"{field}.{key}", text
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    for line in describe_preview(found):
+        print(line)
 
 
 def _report(client: Client, created: wire.Created) -> None:
@@ -168,14 +119,13 @@ def _report(client: Client, created: wire.Created) -> None:
     if task.state == "HELD":
         tell("submit.held", id=task.id)
         return
+    if task.array is not None:
+        tell("submit.array", id=task.id, size=task.array.size, progress=progress(task.array))
+        return
     if task.state == "QUEUED":
-        why = " ".join(clean(reason.message) for reason in found.waits)
-        print(words("submit.waits", id=task.id, why=why).rstrip())
+        print(words("submit.waits", id=task.id, why=" ".join(told(found.waits))).rstrip())
     elif task.state == "FINISHED":
         tell("submit.ended", id=task.id, why=task.message or "")
     else:
-        where = task.node or "?"
-        if task.gpu_ids:
-            where += ", GPU " + ", ".join(map(str, task.gpu_ids))
-        tell("submit.starts", id=task.id, where=where)
+        tell("submit.starts", id=task.id, where=placed_on(task.node, task.gpu_ids))
     print(words("submit.hint", id=task.id))

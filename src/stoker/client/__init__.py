@@ -11,33 +11,19 @@ where they were, and give up after `patience_s` without a server. One Client bel
 
 from __future__ import annotations
 
-import http.client
-import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from email.message import Message as Headers
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple, NoReturn, Self, TypeVar
+from typing import Literal, NamedTuple
 from urllib.parse import quote
-
-import msgspec
 
 from stoker import wire
 from stoker.domain.task import TaskSpec
 
+from .connection import Connection
 from .errors import Refused, ServerUnreachable
-from .find import Server, find_server
-from .stream import QUIET_S, Message, Stream
 
 __all__ = ["Client", "LogPart", "Refused", "ServerUnreachable", "StreamReset", "TaskSpec"]
-
-IDLE_S = 2.0
-"""A server may close a connection that idles; one younger than this is used again."""
-
-_FINAL = ("bad_url", "bad_token", "not_stoker")
-"""Asking again would not help."""
-
-T = TypeVar("T")
 
 
 class LogPart(NamedTuple):
@@ -60,49 +46,8 @@ class StreamReset(NamedTuple):
     seq: int
 
 
-class Client:
+class Client(Connection):
     """A way to one server."""
-
-    _connection: http.client.HTTPConnection | None = None
-
-    def __init__(
-        self,
-        url: str | None = None,
-        token: str | None = None,
-        home: str | os.PathLike[str] | None = None,
-        *,
-        language: str | None = None,
-        timeout_s: float = 30.0,
-        patience_s: float = 60.0,
-    ) -> None:
-        named = {} if home is not None else os.environ  # a folder that was given is meant
-        self._url = url or named.get("STOKER_URL") or None
-        self._token = token or named.get("STOKER_TOKEN") or None
-        self._home = None if home is None else os.fspath(home)
-        self._language = language or _language()
-        self._timeout_s, self._patience_s = timeout_s, patience_s
-        self._server: Server | None = None
-        self._used_at = 0.0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Let go of the connection; the next call opens another one."""
-        if self._connection is not None:
-            self._connection.close()
-        self._connection = None
-
-    @property
-    def url(self) -> str:
-        """Where the server is. Raises ServerUnreachable when there is none to be found."""
-        return self._find().url
 
     # ---- tasks
 
@@ -114,9 +59,13 @@ class Client:
         """All of them or none; their ids in the same order."""
         return self._post("/tasks/batch", {"tasks": list(specs)}, wire.BatchCreated).ids
 
-    def task(self, id: str) -> wire.TaskDetail:
-        """All about one task."""
-        return self._get(_path(id), wire.TaskDetail)
+    def preview(self, spec: TaskSpec) -> wire.WhyView:
+        """What would happen to it if it were submitted now. Nothing is recorded."""
+        return self._post("/tasks/preview", spec, wire.WhyView)
+
+    def task(self, id: str, *, waits: bool = True) -> wire.TaskDetail:
+        """All about one task. Without `waits` not why it waits, which takes the server a while."""
+        return self._get(_path(id), wire.TaskDetail, {"waits": None if waits else "false"})
 
     def tasks(
         self,
@@ -125,13 +74,19 @@ class Client:
         owner: str | None = None,
         outcome: str | None = None,
         name: str | None = None,
+        elements: bool = False,
+        array: str | None = None,
         sort: str | None = None,
         page: int | None = None,
     ) -> Iterator[wire.TaskView]:
-        """Tasks, page by page as they are asked for. `state` also takes groups: `unfinished`."""
+        """Tasks, page by page as they are asked for. `state` also takes groups: `unfinished`.
+
+        An array is one of them. With `elements` those of its elements that are tasks of their own
+        come too; with `array` only those of that one.
+        """
         query: dict[str, object] = {
-            "state": state, "owner": owner, "outcome": outcome, "name": name, "sort": sort,
-            "limit": page,
+            "state": state, "owner": owner, "outcome": outcome, "name": name,
+            "elements": elements, "array": array, "sort": sort, "limit": page,
         }  # fmt: skip
         while True:
             found = self._get("/tasks", wire.TaskPage, query)
@@ -140,14 +95,50 @@ class Client:
                 return
             query["cursor"] = found.next
 
+    def why(self, id: str) -> wire.WhyView:
+        """Why it waits, who holds what, when it may start, and what would start it now."""
+        return self._get(f"{_path(id)}/why", wire.WhyView)
+
     def cancel(self, id: str) -> wire.TaskView:
         return self._post(f"{_path(id)}/cancel", None, wire.TaskView)
 
     def hold(self, id: str) -> wire.TaskView:
         return self._post(f"{_path(id)}/hold", None, wire.TaskView)
 
-    def release(self, id: str) -> wire.TaskView:
-        return self._post(f"{_path(id)}/release", None, wire.TaskView)
+    def release(self, id: str, *, anyway: bool = False) -> wire.TaskView:
+        """Let a held task go; `anyway`: also past a task that it waits for in vain."""
+        return self._post(f"{_path(id)}/release", None, wire.TaskView, {"anyway": anyway})
+
+    def edit(self, id: str, spec: TaskSpec, version: int) -> wire.TaskView:
+        """The task asks for `spec` from now on; of a finished one a new task is made, which is
+        returned. Refused (`stale_edit`) when it is no longer at `version`."""
+        return self._put(f"{_path(id)}/spec", spec, wire.TaskView, version)
+
+    def move(
+        self,
+        id: str,
+        to: Literal["first", "last", "before", "after"],
+        other: str | None = None,
+    ) -> wire.TaskView:
+        """Another place in line; `before` and `after` need an `other` that waits too."""
+        return self._post(f"{_path(id)}/move", wire.Move(to=to, other=other), wire.TaskView)
+
+    def requeue(self, id: str) -> wire.TaskView:
+        """End what runs of it and put it back in line."""
+        return self._post(f"{_path(id)}/requeue", None, wire.TaskView)
+
+    def resubmit(self, id: str) -> wire.Created:
+        """The same once more, as a new task; those that wait for the old one follow."""
+        return self._post(f"{_path(id)}/resubmit", None, wire.Created)
+
+    def successors(self, id: str) -> list[wire.TaskView]:
+        """Waiting tasks that wait for it, and those that wait for them."""
+        return self._get(f"{_path(id)}/successors", list[wire.TaskView])
+
+    def delete(self, id: str, *, with_successors: bool = False) -> tuple[str, ...]:
+        """Remove a waiting or finished task for good; the ids of all that are gone."""
+        query = {"with_successors": with_successors}
+        return self._delete(_path(id), wire.Deletion, query).deleted
 
     # ---- output
 
@@ -207,16 +198,18 @@ class Client:
     def wait(self, ids: Sequence[str], timeout_s: float | None = None) -> dict[str, wire.TaskView]:
         """Until every one of these has ended. Survives a restart of the server.
 
-        Raises TimeoutError after `timeout_s`; nothing is changed then.
+        Raises TimeoutError after `timeout_s`; nothing is changed then. One that is deleted
+        meanwhile is Refused (`unknown_task`).
         """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         ended: dict[str, wire.TaskView] = {}
         for news in self._events(None, deadline):
             left = [id for id in ids if id not in ended]
             if isinstance(news, wire.EventView):
-                left = [id for id in left if id == news.task and news.event == "Ended"]
+                over = news.event in ("Ended", "Deleted")
+                left = [id for id in left if over and id == news.task]
             for id in left:
-                task = self._patiently(partial(self.task, id), deadline).task
+                task = self._patiently(partial(self.task, id, waits=False), deadline).task
                 if task.state == "FINISHED":
                     ended[id] = task
             if len(ended) == len(set(ids)):
@@ -237,154 +230,24 @@ class Client:
     def nodes(self) -> list[wire.NodeView]:
         return self._get("/nodes", list[wire.NodeView])
 
+    def drain(self, node: str, why: str = "") -> wire.NodeView:
+        """Nothing new starts on it; what runs there goes on."""
+        return self._post(f"{_node(node)}/drain", wire.DrainWish(why=why), wire.NodeView)
+
+    def resume(self, node: str) -> wire.NodeView:
+        """It takes tasks again."""
+        return self._post(f"{_node(node)}/resume", None, wire.NodeView)
+
     def health(self) -> wire.Health:
         return self._get("/health", wire.Health)
 
     def version(self) -> wire.Version:
         return self._get("/version", wire.Version)
 
-    # ---- requests
-
-    def _get(self, path: str, kind: type[T], query: Mapping[str, object] | None = None) -> T:
-        return self._decoded(self._call("GET", path, query or {})[0], kind)
-
-    def _post(self, path: str, body: object, kind: type[T]) -> T:
-        encoded = b"" if body is None else msgspec.json.encode(body)
-        return self._decoded(self._call("POST", path, {}, encoded)[0], kind)
-
-    def _decoded(self, data: bytes, kind: type[T]) -> T:
-        try:
-            return msgspec.json.decode(data, type=kind)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise ServerUnreachable("not_stoker", self.url, str(error)) from error
-
-    def _call(
-        self, method: str, path: str, query: Mapping[str, object], body: bytes = b""
-    ) -> tuple[bytes, Headers]:
-        try:
-            return self._exchange(method, path, query, body)
-        except ServerUnreachable as error:
-            self._server = None  # it may have been started again at another address
-            if method != "GET" or error.why in _FINAL:
-                raise
-        return self._exchange(method, path, query, body)
-
-    def _exchange(
-        self, method: str, path: str, query: Mapping[str, object], body: bytes
-    ) -> tuple[bytes, Headers]:
-        server = self._find()
-        if time.monotonic() - self._used_at > IDLE_S:
-            self.close()
-        if self._connection is None:
-            self._connection = server.connect(self._timeout_s)
-        headers = server.headers(self._language)
-        if body:
-            headers["Content-Type"] = "application/json"
-        try:
-            self._connection.request(method, server.target(path, query), body or None, headers)
-            response = self._connection.getresponse()
-            data = response.read()
-        except (OSError, http.client.HTTPException) as error:
-            self.close()
-            raise ServerUnreachable("no_answer", server.url, str(error)) from error
-        self._used_at = time.monotonic()
-        _raise_for(response, data)
-        return data, response.headers
-
-    def _find(self) -> Server:
-        if self._server is None:
-            self._server = find_server(self._url, self._token, self._home)
-        return self._server
-
-    # ---- streams
-
-    def _listen(
-        self, path: str, query: Mapping[str, object], deadline: float | None
-    ) -> Iterator[Message]:
-        """Server-sent events, for ever: reconnects, and resumes after the last one received.
-
-        A server that is not there to begin with is said at once; only later is it waited for.
-        """
-        last = ""
-
-        def reopen() -> Stream:
-            return self._open(path, query, last, deadline)
-
-        stream = reopen()
-        while True:
-            got_any = False
-            try:
-                for message in stream.messages(deadline):
-                    if message.event == "problem":
-                        _raise(message.data.encode(), http.client.INTERNAL_SERVER_ERROR)
-                    got_any, last = True, message.id or last
-                    yield message
-            finally:
-                stream.close()
-            _check(deadline)
-            if not got_any:
-                time.sleep(0.2)  # a server that is just going down, or a proxy without one
-            stream = self._patiently(reopen, deadline)
-
-    def _open(
-        self, path: str, query: Mapping[str, object], last: str, deadline: float | None
-    ) -> Stream:
-        self._server = None  # it may have been started again at another address
-        server = self._find()
-        left = QUIET_S if deadline is None else deadline - time.monotonic()
-        connection = server.connect(max(0.05, min(QUIET_S, left)))
-        headers = server.headers(self._language) | {"Accept": "text/event-stream"}
-        if last:
-            headers["Last-Event-ID"] = last
-        try:
-            stream = Stream(connection, server.target(path, query), headers)
-            if stream.response.status != http.client.OK:
-                _raise_for(stream.response, stream.response.read())
-        except (OSError, http.client.HTTPException) as error:
-            connection.close()
-            raise ServerUnreachable("no_answer", server.url, str(error)) from error
-        return stream
-
-    def _patiently(self, step: Callable[[], T], deadline: float | None) -> T:
-        """`step()`, again and again while there is no server, until patience or time runs out."""
-        gives_up, pause = time.monotonic() + self._patience_s, 0.1
-        while True:
-            _check(deadline)
-            try:
-                return step()
-            except ServerUnreachable as error:
-                if error.why in _FINAL or time.monotonic() > gives_up:
-                    raise
-            except Refused as error:
-                if error.status < http.client.INTERNAL_SERVER_ERROR or time.monotonic() > gives_up:
-                    raise
-            time.sleep(pause)
-            pause = min(pause * 2, 2.0)
-
-
-def _raise_for(response: http.client.HTTPResponse, data: bytes) -> None:
-    if response.status >= http.client.BAD_REQUEST:
-        _raise(data, response.status)
-
-
-def _raise(data: bytes, status: int) -> NoReturn:
-    try:
-        problem = msgspec.json.decode(data, type=wire.Problem)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        raise Refused(f"http_{status}", f"HTTP {status}", None, None, status) from None
-    raise Refused(problem.code, problem.message, problem.field, problem.hint, status)
-
-
-def _check(deadline: float | None) -> None:
-    if deadline is not None and time.monotonic() >= deadline:
-        raise TimeoutError
-
 
 def _path(id: str) -> str:
     return f"/tasks/{quote(id, safe='')}"
 
 
-def _language() -> str:
-    from stoker.text import locale_language  # noqa: PLC0415 - the caller may have said it
-
-    return locale_language(os.environ)
+def _node(name: str) -> str:
+    return f"/nodes/{quote(name, safe='')}"

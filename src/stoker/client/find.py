@@ -46,7 +46,11 @@ class Server(NamedTuple):
 
     def target(self, path: str, query: Mapping[str, object]) -> str:
         """What to ask for; values that were not given are left out."""
-        given = {name: value for name, value in query.items() if value not in (None, (), [])}
+        given = {
+            name: "true" if value is True else value
+            for name, value in query.items()
+            if value not in (None, (), []) and value is not False
+        }
         base = urlsplit(self.url).path.rstrip("/") + API + path
         return f"{base}?{urlencode(given, doseq=True)}" if given else base
 

@@ -10,8 +10,11 @@ import operator
 import re
 import typing
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
+from .dependency import parse_after
 from .errors import InvalidSpec
+from .indices import HIGHEST_INDEX, MOST_ELEMENTS, read_array
 from .task import NOT_YET, TaskSpec, fields
 
 MOST_ARGUMENT_BYTES = 131_071
@@ -33,6 +36,9 @@ def check(spec: TaskSpec) -> None:
     _check_paths(spec)
     _check_env(spec)
     _check_gpus(spec)
+    _check_cards(spec)
+    _check_when(spec)
+    _check_array(spec)
 
 
 _NOT_YET = sorted(NOT_YET)
@@ -53,7 +59,7 @@ _text_values = operator.attrgetter(*_TEXT_FIELDS)
 
 def _check_nul(spec: TaskSpec) -> None:
     """One look at everything is quick; only a NUL that is there is looked for field by field."""
-    every = [*_text_values(spec), *spec.env, *spec.env.values()]
+    every = [*_text_values(spec), *spec.env, *spec.env.values(), *spec.gpu_model]
     every += (spec.command,) if isinstance(spec.command, str) else spec.command
     if "\0" in "".join(every):
         raise InvalidSpec("nul", field=next(field for field, text in _texts(spec) if "\0" in text))
@@ -132,6 +138,57 @@ def _check_gpus(spec: TaskSpec) -> None:
         raise InvalidSpec(
             "more_ids_than_gpus", field="gpu_ids", ids=len(spec.gpu_ids), gpus=spec.gpus
         )
+
+
+_CARDS = ("mode", "gpu_model", "gpu_memory_mib", "gpu_free_percent")
+"""Fields that mean nothing without a card."""
+_card_values = operator.attrgetter(*_CARDS)
+_ANY_CARD = ("exclusive", (), None, None)
+
+
+def _check_cards(spec: TaskSpec) -> None:
+    """Which cards, and how they are held."""
+    asked = _card_values(spec)
+    if asked == _ANY_CARD:
+        return
+    if not spec.gpus:
+        pairs = zip(_CARDS, asked, _ANY_CARD, strict=True)
+        raise InvalidSpec(
+            "needs_gpus", field=next(n for n, value, usual in pairs if value != usual)
+        )
+    if spec.mode == "shared" and spec.gpu_memory_mib is None:
+        raise InvalidSpec("shared_needs_memory", field="gpu_memory_mib")
+    if spec.mode == "exclusive":
+        for name in ("gpu_memory_mib", "gpu_free_percent"):
+            if getattr(spec, name) is not None:
+                raise InvalidSpec("needs_shared", field=name)
+
+
+def _check_when(spec: TaskSpec) -> None:
+    for number, text in enumerate(spec.after):
+        if parse_after(text) is None:
+            raise InvalidSpec("bad_after", field=f"after[{number}]", value=text)
+    if spec.start_after:
+        try:
+            at = datetime.fromisoformat(spec.start_after)
+            zoned = at.utcoffset() is not None
+            at.replace(tzinfo=at.tzinfo or UTC).astimezone(UTC)
+        except (ValueError, OverflowError) as error:
+            value = spec.start_after
+            raise InvalidSpec("bad_start_after", field="start_after", value=value) from error
+        if not zoned:
+            raise InvalidSpec("time_zone_missing", field="start_after", value=spec.start_after)
+
+
+def _check_array(spec: TaskSpec) -> None:
+    if not spec.array:
+        return
+    array = read_array(spec.array)
+    if array is None:
+        raise InvalidSpec("bad_array", field="array", value=spec.array, most=HIGHEST_INDEX)
+    if len(array.indices) > MOST_ELEMENTS:
+        size = len(array.indices)
+        raise InvalidSpec("array_too_large", field="array", size=size, most=MOST_ELEMENTS)
 
 
 _AT = re.compile(r" - at `(?:key in )?\$\.?(?P<path>.*?)(?:\[\.\.\.\])?`$")

@@ -6,6 +6,7 @@
     │   ├── NeverFits       no node could ever run it
     │   ├── UnknownTask, UnknownNode, UnknownLog
     │   ├── Conflict        it is not in a state for that
+    │   │   └── StaleVersion    it was changed since it was read
     │   └── NotAllowed      who are you, or not yours
     ├── EngineError
     │   ├── EngineUnreachable   try again later; says nothing about the attempt
@@ -59,6 +60,10 @@ class UnknownLog(RequestError):
 
 class Conflict(RequestError):
     code = "conflict"
+
+
+class StaleVersion(Conflict):
+    code = "stale_edit"
 
 
 class NotAllowed(RequestError):

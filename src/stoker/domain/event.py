@@ -22,6 +22,37 @@ class Submitted(_Event, frozen=True, kw_only=True, tag="Submitted"):
     owner: str
     spec: TaskSpec
     position: int
+    origin: str | None = None
+    """The task it was made from."""
+
+
+class Unfolded(_Event, frozen=True, kw_only=True, tag="Unfolded"):
+    """An element of an array has become a task of its own. Its spec is the array's."""
+
+    owner: str
+    spec: TaskSpec
+    position: int
+    submitted_at: datetime
+    """When the array was."""
+    origin: str | None = None
+    held: bool = False
+    anyway: bool = False
+
+
+class Edited(_Event, frozen=True, kw_only=True, tag="Edited"):
+    by: str
+    spec: TaskSpec
+
+
+class Moved(_Event, frozen=True, kw_only=True, tag="Moved"):
+    by: str
+    position: int
+
+
+class Waived(_Event, frozen=True, kw_only=True, tag="Waived"):
+    """It may run although a task it waits for did not end as it should."""
+
+    by: str
 
 
 class Held(_Event, frozen=True, kw_only=True, tag="Held"):
@@ -58,6 +89,10 @@ class Requeued(_Event, frozen=True, kw_only=True, tag="Requeued"):
     attempt: str
     end: End | None = None
     """None: the attempt provably never ran."""
+    not_before: datetime | None = None
+    """It is not tried again before this."""
+    retry: bool = False
+    """It failed and is run again because its spec says so."""
 
 
 class Ended(_Event, frozen=True, kw_only=True, tag="Ended"):
@@ -65,9 +100,21 @@ class Ended(_Event, frozen=True, kw_only=True, tag="Ended"):
     attempt: str | None = None
     by: str = ""
     """Who cancelled it, when somebody did."""
+    counts: dict[str, int] | None = None
+    """Of an array: how many elements had which outcome."""
 
 
-Event = Submitted | Held | Released | Placed | Started | StopRequested | Requeued | Ended
+class Deleted(_Event, frozen=True, kw_only=True, tag="Deleted"):
+    """All that is left of a task that was deleted. Never applied: there is nothing left to change."""
+
+    by: str
+
+
+Event = (
+    Submitted | Unfolded | Edited | Moved | Waived | Held | Released | Placed | Started
+    | StopRequested | Requeued | Ended | Deleted
+)  # fmt: skip
 EVENTS: tuple[type[Event], ...] = (
-    Submitted, Held, Released, Placed, Started, StopRequested, Requeued, Ended,
+    Submitted, Unfolded, Edited, Moved, Waived, Held, Released, Placed, Started, StopRequested,
+    Requeued, Ended, Deleted,
 )  # fmt: skip

@@ -2,7 +2,8 @@
 
 `TRANSITIONS[(state, event)]` is the whole truth; docs/explanation/lifecycle.md is generated from
 it. A task changes only by `apply`, each event raises its version by one, and FINISHED never
-changes. Editing, moving and extending will be events here that change no state.
+changes. An array is a task that is never placed: its elements are tasks of their own from the
+moment something happens to one of them alone, and it ends when all of them have.
 """
 
 from __future__ import annotations
@@ -15,17 +16,23 @@ from msgspec import Struct, structs
 
 from .errors import InvalidTransition
 from .event import (
+    Deleted,
+    Edited,
     Ended,
     Event,
     Held,
+    Moved,
     Placed,
     Released,
     Requeued,
     Started,
     StopRequested,
     Submitted,
+    Unfolded,
+    Waived,
 )
-from .key import TaskKey
+from .indices import parse_array
+from .key import PLAIN, TaskKey
 from .outcome import End
 from .task import TaskSpec
 
@@ -43,22 +50,30 @@ class State(StrEnum):
 
 WAITS_FOR: dict[State, str] = {
     State.HELD: "a person to release it",
-    State.QUEUED: "its turn",
+    State.QUEUED: "its turn (an array: its elements to end)",
     State.STARTING: "the node to start it (the intent is committed)",
     State.RUNNING: "its own end",
-    State.STOPPING: "the node to say that nothing is left of it",
+    State.STOPPING: "the node to say that nothing is left of it (an array: its elements to end)",
     State.FINISHED: "nothing",
 }
 
 WAITING = frozenset({State.HELD, State.QUEUED})
 LIVE = frozenset({State.STARTING, State.RUNNING, State.STOPPING})
-"""States in which an attempt holds its allocation."""
+"""States in which an attempt holds its allocation (a stopping array has none)."""
 
 TRANSITIONS: dict[tuple[State, type[Event]], State] = {
+    (State.HELD, Edited): State.HELD,
+    (State.HELD, Moved): State.HELD,
+    (State.HELD, Waived): State.HELD,
     (State.HELD, Released): State.QUEUED,
+    (State.HELD, StopRequested): State.STOPPING,
     (State.HELD, Ended): State.FINISHED,
+    (State.QUEUED, Edited): State.QUEUED,
+    (State.QUEUED, Moved): State.QUEUED,
+    (State.QUEUED, Waived): State.QUEUED,
     (State.QUEUED, Held): State.HELD,
     (State.QUEUED, Placed): State.STARTING,
+    (State.QUEUED, StopRequested): State.STOPPING,
     (State.QUEUED, Ended): State.FINISHED,
     (State.STARTING, Started): State.RUNNING,
     (State.STARTING, StopRequested): State.STOPPING,
@@ -67,10 +82,13 @@ TRANSITIONS: dict[tuple[State, type[Event]], State] = {
     (State.RUNNING, StopRequested): State.STOPPING,
     (State.RUNNING, Requeued): State.QUEUED,
     (State.RUNNING, Ended): State.FINISHED,
+    (State.STOPPING, StopRequested): State.STOPPING,
     (State.STOPPING, Requeued): State.QUEUED,
     (State.STOPPING, Ended): State.FINISHED,
 }
-"""`Submitted` creates HELD or QUEUED. STOPPING is left by Requeued only when the stop asked for it."""
+"""`Submitted` creates HELD or QUEUED, and so does `Unfolded` for an element of an array. STOPPING is
+left by Requeued only when the stop asked for it. Only an array is stopped while it waits, and no
+array is ever placed."""
 
 
 class Task(Struct, frozen=True, kw_only=True):
@@ -94,23 +112,68 @@ class Task(Struct, frozen=True, kw_only=True):
     stop_cause: str | None = None
     stopped_by: str | None = None
     end: End | None = None
+    origin: str | None = None
+    """The task it was made from."""
+    anyway: bool = False
+    """It no longer waits for other tasks."""
+    not_before: datetime | None = None
+    retried: int = 0
+    never_ran: int = 0
+    """Attempts in a row that never ran, up to now."""
+    counts: dict[str, int] | None = None
+    """Of an array that has ended: elements by outcome."""
 
     @property
     def key(self) -> TaskKey:
         return TaskKey(self.id, self.element)
 
+    @property
+    def is_array(self) -> bool:
+        return self.element == PLAIN and bool(self.spec.array)
 
-def submit(key: TaskKey, event: Submitted) -> Task:
-    """The task that `Submitted` creates."""
+
+def begin(key: TaskKey, event: Submitted | Unfolded) -> Task:
+    """The task that its first event creates: an element is unfolded, any other task submitted."""
+    if isinstance(event, Unfolded) != (key.element != PLAIN):
+        raise InvalidTransition(task=str(key), event=repr(event))
+    match event:
+        case Submitted():
+            held, anyway, submitted_at = event.spec.hold, False, event.at
+        case Unfolded():
+            held, anyway, submitted_at = event.held, event.anyway, event.submitted_at
     return Task(
         id=key.id,
         element=key.element,
         owner=event.owner,
         spec=event.spec,
-        state=State.HELD if event.spec.hold else State.QUEUED,
+        state=State.HELD if held else State.QUEUED,
         version=1,
         position=event.position,
-        submitted_at=event.at,
+        submitted_at=submitted_at,
+        origin=event.origin,
+        anyway=anyway,
+    )
+
+
+def unfold(array: Task, element: int, at: datetime) -> Unfolded:
+    """How this element begins: as it has waited until now, together with the others.
+
+    Raises InvalidTransition when the array has no such element, or none that may still begin.
+    """
+    indices = parse_array(array.spec.array) if array.is_array else None
+    if indices is None or element not in indices.indices or array.state not in WAITING:
+        raise InvalidTransition(
+            task=str(array.key), state=str(array.state), version=array.version, element=element
+        )
+    return Unfolded(
+        at=at,
+        owner=array.owner,
+        spec=array.spec,
+        position=array.position,
+        submitted_at=array.submitted_at,
+        origin=array.origin,
+        held=array.state is State.HELD,
+        anyway=array.anyway,
     )
 
 
@@ -123,59 +186,103 @@ def apply(task: Task, event: Event) -> Task:
         )
     moved = structs.replace(task, state=state, version=task.version + 1)
     match event:
-        case Placed():
-            return structs.replace(
-                moved,
-                attempts=task.attempts + 1,
-                attempt=event.attempt,
-                node=event.allocation.node,
-                gpu_ids=tuple(gpu.index for gpu in event.allocation.gpus),
-                started_at=None,
-            )
-        case Started():
-            return structs.replace(moved, started_at=event.at)
-        case StopRequested():
-            return structs.replace(moved, stop_cause=event.cause, stopped_by=event.by)
-        case Requeued():
-            return structs.replace(
-                moved, node=None, gpu_ids=(), started_at=None, stop_cause=None, stopped_by=None
-            )
-        case Ended():
-            return structs.replace(
-                moved,
-                finished_at=event.at,
-                end=event.end,
-                stopped_by=event.by or task.stopped_by,
-            )
-        case Held() | Released() | Submitted():
+        case Edited() | Moved() | Waived() | Held() | Released():
+            return _in_line(moved, event)
+        case Placed() | Started() | StopRequested() | Requeued() | Ended():
+            return _on_its_way(moved, event)
+        case Submitted() | Unfolded() | Deleted():
             return moved
 
 
 def replay(key: TaskKey, events: Iterable[Event]) -> Task:
-    """The task that this history makes. The first event is Submitted."""
+    """The task that this history makes. The first event is Submitted or Unfolded."""
     history = iter(events)
     first = next(history, None)
-    if not isinstance(first, Submitted):
+    if not isinstance(first, Submitted | Unfolded):
         raise InvalidTransition(task=str(key), event=repr(first))
-    task = submit(key, first)
+    task = begin(key, first)
     for event in history:
         task = apply(task, event)
     return task
 
 
-def _contradicts(task: Task, event: Event) -> bool:
-    """Stale news of an older attempt, or a requeue of a task that a person stopped."""
+def _in_line(task: Task, event: Edited | Moved | Waived | Held | Released) -> Task:
+    """What else changes while it waits."""
     match event:
-        case Started() | Requeued():
-            if event.attempt != task.attempt:
-                return True
+        case Edited():
+            return structs.replace(
+                task,
+                spec=event.spec,
+                not_before=None,
+                never_ran=0,
+                anyway=task.anyway and event.spec.after == task.spec.after,
+            )
+        case Moved():
+            return structs.replace(task, position=event.position)
+        case Waived():
+            return structs.replace(task, anyway=True)
+        case Released():
+            return structs.replace(task, not_before=None)
+        case Held():
+            return task
+
+
+def _on_its_way(task: Task, event: Placed | Started | StopRequested | Requeued | Ended) -> Task:
+    """What else changes from its place to its end."""
+    match event:
+        case Placed():
+            return structs.replace(
+                task,
+                attempts=task.attempts + 1,
+                attempt=event.attempt,
+                node=event.allocation.node,
+                gpu_ids=tuple(gpu.index for gpu in event.allocation.gpus),
+                started_at=None,
+                not_before=None,
+            )
+        case Started():
+            return structs.replace(task, started_at=event.at, never_ran=0)
+        case StopRequested():
+            return structs.replace(task, stop_cause=event.cause, stopped_by=event.by)
+        case Requeued():
+            return structs.replace(
+                task,
+                node=None,
+                gpu_ids=(),
+                started_at=None,
+                stop_cause=None,
+                stopped_by=None,
+                not_before=event.not_before,
+                retried=task.retried + event.retry,
+                never_ran=task.never_ran + 1 if event.end is None else 0,
+            )
         case Ended():
-            if event.attempt != (task.attempt if task.state in LIVE else None):
-                return True
+            return structs.replace(
+                task,
+                finished_at=event.at,
+                end=event.end,
+                stopped_by=event.by or task.stopped_by,
+                counts=event.counts,
+            )
+
+
+def _contradicts(task: Task, event: Event) -> bool:  # noqa: PLR0911 - one rule per event
+    """Stale news of an older attempt, a requeue of a task that a person stopped, or what happens
+    only to arrays, or never to them."""
+    match event:
+        case Started():
+            return event.attempt != task.attempt
+        case Requeued():
+            stopped = task.state is State.STOPPING and task.stop_cause != "requeue"
+            return stopped or event.attempt != task.attempt
+        case Ended():
+            return event.attempt != (task.attempt if task.state in LIVE else None)
+        case Placed():
+            return task.is_array
+        case StopRequested() if task.state is State.STOPPING:
+            # A requeue may become a cancel, not the other way.
+            return task.stop_cause != "requeue" or event.cause == "requeue"
+        case StopRequested():
+            return task.state in WAITING and not task.is_array
         case _:
-            pass
-    return (
-        isinstance(event, Requeued)
-        and task.state is State.STOPPING
-        and task.stop_cause != "requeue"
-    )
+            return False

@@ -13,6 +13,8 @@ class Gpu(Struct, frozen=True):
     model: str
     memory_mib: int
     simulated: bool = False
+    slots: int = 1
+    """So many exclusive tasks may use it side by side."""
 
 
 class Node(Struct, frozen=True, kw_only=True):
@@ -33,6 +35,8 @@ class HeldGpu(Struct, frozen=True):
 
     index: int
     uuid: str
+    slot: int = 0
+    """Which of the card's places, for an exclusive one."""
 
 
 class Allocation(Struct, frozen=True, kw_only=True):
@@ -42,6 +46,8 @@ class Allocation(Struct, frozen=True, kw_only=True):
     gpus: tuple[HeldGpu, ...] = ()
     cpus: int = 0
     memory_mib: int = 0
+    gpu_memory_mib: int = 0
+    """Set aside on each card, in mode shared."""
 
 
 class Incarnation(Struct, frozen=True):

@@ -47,6 +47,9 @@ OUTCOME_OF: dict[str, Outcome] = {
     "supervisor_died": "lost",
     "rebooted": "lost",
     "spool_gone": "lost",
+    # an array, by its elements
+    "all_succeeded": "succeeded",
+    "elements_failed": "failed",
 }
 """Every reason a task can end with."""
 

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from stoker.domain.attempt import Attempt
 from stoker.domain.lifecycle import State
@@ -83,6 +83,10 @@ class CardUse(Struct, frozen=True, kw_only=True):
     power_w: int | None = None
     foreign: tuple[str, ...] = ()
     """Processes on it that are not of any attempt, each as `account:pid:command`."""
+    foreign_mib: int = 0
+    """Memory that those use."""
+    attempts: dict[str, int] = field(default_factory=dict)
+    """MiB measured for each attempt of ours."""
 
 
 class NodeSampled(Struct, frozen=True, kw_only=True):

@@ -22,6 +22,7 @@ from stoker.domain.outcome import End, end_from_exit
 from .base import (
     AttemptEnded,
     AttemptLost,
+    AttemptNeverRan,
     AttemptStarted,
     Capabilities,
     Fact,
@@ -41,6 +42,8 @@ class Behaviour(Struct, frozen=True, kw_only=True):
     """None: until it is stopped or `finish` is called."""
     code: int = 0
     output: bytes = b""
+    begins: bool = True
+    """False: its command never begins, as on a node where nothing can be launched."""
 
 
 class _Run(Struct):
@@ -48,6 +51,8 @@ class _Run(Struct):
     behaviour: Behaviour
     end: End | None = None
     started_at: datetime | None = None
+    requeue: bool = False
+    """It was stopped so that it can run again."""
 
 
 class FakeEngine:
@@ -99,10 +104,12 @@ class FakeEngine:
     def stop(self, orders: Sequence[StopOrder]) -> None:
         for order in orders:
             run = self.runs.get(order.attempt.id)
+            requeue = order.cause == "requeue"
             if run is None:
                 self._stopped_early.add(order.attempt.id)
-                self._say_ended(order.attempt, _cancelled("revoked"), None)
+                self._say_ended(order.attempt, _cancelled("revoked"), None, requeue)
             elif run.end is None:
+                run.requeue = requeue
                 self._end(run, _cancelled(order.cause))
 
     def forget(self, node: str, attempts: Sequence[Attempt]) -> None:
@@ -147,7 +154,11 @@ class FakeEngine:
         id = order.attempt.id
         if id in self.runs or id in self._stopped_early:
             return
-        run = _Run(order.attempt, self.behave(order), started_at=_now())
+        behaviour = self.behave(order)
+        if not behaviour.begins:
+            self._facts.put_nowait(AttemptNeverRan(attempt=id))
+            return
+        run = _Run(order.attempt, behaviour, started_at=_now())
         self.runs[id] = run
         self.launches.append(id)
         self._say(run)
@@ -167,12 +178,16 @@ class FakeEngine:
         if run.attempt.allocation.node in self.lost:
             return
         if run.end is not None:
-            self._say_ended(run.attempt, run.end, run.started_at)
+            self._say_ended(run.attempt, run.end, run.started_at, run.requeue)
         elif run.started_at is not None:
             self._facts.put_nowait(AttemptStarted(attempt=run.attempt.id, at=run.started_at))
 
-    def _say_ended(self, attempt: Attempt, end: End, started_at: datetime | None) -> None:
-        fact = AttemptEnded(attempt=attempt.id, at=_now(), end=end, started_at=started_at)
+    def _say_ended(
+        self, attempt: Attempt, end: End, started_at: datetime | None, requeue: bool
+    ) -> None:
+        fact = AttemptEnded(
+            attempt=attempt.id, at=_now(), end=end, started_at=started_at, requeue=requeue
+        )
         self._facts.put_nowait(fact)
 
     def _say_up(self, name: str) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 
 from stoker.domain.errors import StoreDown
-from stoker.domain.event import Event
+from stoker.domain.event import Deleted, Event
 from stoker.domain.lifecycle import Task, apply
 from stoker.store.base import Change
 
@@ -20,11 +20,11 @@ MOST_LINES = 20
 """A larger batch is one line in the log."""
 
 
-def moved(task: Task, *events: Event) -> Change:
+def moved(task: Task, *events: Event, array_version: int | None = None) -> Change:
     """`task` after `events`, ready to be recorded."""
     for event in events:
         task = apply(task, event)
-    return Change(task, events)
+    return Change(task, events, array_version)
 
 
 async def commit(flow: Flow, changes: Sequence[Change]) -> None:
@@ -33,15 +33,28 @@ async def commit(flow: Flow, changes: Sequence[Change]) -> None:
     A caller that hangs up meanwhile stops nothing half-way: the store returns from a write that
     has begun, and the cancellation strikes at the next await, after the step's own acts.
     """
+    await _recorded(flow, flow.store.record(changes))
+    # Soon, not now: what follows from the commit is more urgent than the lines about it.
+    asyncio.get_running_loop().call_soon(_log, changes)
+
+
+async def erase(flow: Flow, tasks: Sequence[Task], deleted: Deleted) -> None:
+    """Delete all of `tasks` or none, under the same terms."""
+    await _recorded(flow, flow.store.erase(tasks, deleted))
+    for task in tasks[:MOST_LINES]:
+        log.info("event=Deleted task_id=%s by=%s", task.key, deleted.by)
+    if len(tasks) > MOST_LINES:
+        log.info("event=deleted tasks=%s by=%s", len(tasks), deleted.by)
+
+
+async def _recorded(flow: Flow, write: Awaitable[int]) -> None:
     try:
-        seq = await flow.store.record(changes)
+        seq = await write
     except StoreDown as error:
         flow.store_problem = str(error.values.get("why", error.code))
         raise
     flow.store_problem = ""
     flow.news.publish(seq)
-    # Soon, not now: what follows from the commit is more urgent than the lines about it.
-    asyncio.get_running_loop().call_soon(_log, changes)
 
 
 def _log(changes: Sequence[Change]) -> None:

@@ -1,8 +1,8 @@
 """What every step works on: records, engine, view, clock. Plain values, no logic of its own.
 
-`live` mirrors the records for STARTING, RUNNING and STOPPING tasks and is changed only after a
-commit. Room is taken in the view before a commit and given back when it fails: so two steps that
-run at the same time never give out a card twice.
+`live`, `arrays`, `successors` and `urgent` mirror the records and are changed only after a commit
+(`follow`). Room is taken in the view before a commit and given back when it fails: so two steps
+that run at the same time never give out a card twice.
 """
 
 from __future__ import annotations
@@ -13,12 +13,17 @@ from collections.abc import Callable, Coroutine
 from datetime import datetime
 from typing import Any, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from stoker.domain.attempt import Attempt
-from stoker.domain.lifecycle import Task
+from stoker.domain.indices import Indices
+from stoker.domain.key import TaskKey
+from stoker.domain.lifecycle import State, Task
 from stoker.domain.node import Incarnation
 from stoker.engines.base import Engine, NodeSampled
+from stoker.scheduler.line import Waiting
+from stoker.scheduler.needs import Needs, Sign
+from stoker.scheduler.policy import Policy
 from stoker.scheduler.view import View
 from stoker.store.base import LogShelf, Store
 
@@ -38,6 +43,36 @@ class Live(Struct):
     attempt: Attempt
     stuck: str = ""
     """Why it cannot be ended."""
+
+
+class ArrayState(Struct):
+    """An array that has not ended. A million elements that wait are one range of numbers."""
+
+    state: State
+    """Of its row: QUEUED, HELD or STOPPING."""
+    version: int
+    size: int
+    folded: Indices
+    """Elements that nothing has happened to yet."""
+    leaving: set[int] = field(default_factory=set)
+    """Elements on their way to becoming rows: not recorded yet, no longer to be had."""
+    open: dict[int, State] = field(default_factory=dict)
+    """Elements that are rows and have not ended."""
+    outcomes: dict[str, int] = field(default_factory=dict)
+    """How many elements have ended how."""
+    parked: dict[int, Waiting] = field(default_factory=dict)
+    """Elements that would be in line if the array were."""
+
+    @property
+    def has_begun(self) -> bool:
+        """Something has happened to one of its elements."""
+        return bool(self.open or self.outcomes or self.leaving)
+
+    @property
+    def is_over(self) -> bool:
+        """Nothing of it runs, or will."""
+        waits = self.folded and self.state is not State.STOPPING
+        return not waits and not self.open and not self.leaving
 
 
 class NodeState(Struct):
@@ -61,28 +96,75 @@ class Flow:
         clock: Clock,
         new_attempt: Callable[[], str],
         owner: str,
+        policy: Policy | None = None,
     ) -> None:
         self.store, self.engine, self.logs, self.clock = store, engine, logs, clock
         self.new_attempt = new_attempt
         self.owner = owner
         self.epoch = 0
-        self.view = View()
+        self.view = View(policy or Policy())
         self.live: dict[str, Live] = {}
+        self.arrays: dict[int, ArrayState] = {}
+        self.successors: dict[TaskKey, set[TaskKey]] = {}
+        """Who waits, or will when released, for which task: HELD and QUEUED ones."""
+        self.urgent: dict[str, set[TaskKey]] = {}
+        """Unfinished urgent tasks of each person. Taken before the commit, like room."""
         self.nodes: dict[str, NodeState] = {}
+        self.possible: set[tuple[str, Needs]] = set()
+        """What some node could run, by queue: asked once, until nodes or queues change."""
+        self.drained: dict[str, str] = {}
+        """Nodes that take nothing new until a person says so, and why. Kept over restarts."""
+        self.failures: dict[str, int] = {}
+        """Launches in a row that failed, per node."""
         self.collecting: set[str] = set()
-        """Ended attempts whose log is being copied."""
+        """Ended attempts whose log is being copied; who deletes their task takes them out."""
+        self.uncollected: dict[str, Attempt] = {}
+        """Ended attempts that their node has not been told to forget."""
+        self.asked: set[TaskKey] = set()
+        """Predecessors that may have ended before somebody began to wait for them."""
+        self.unsettled: set[int] = set()
+        """Arrays that are to be looked at: they may be over, or have elements left to stop."""
+        self.editing = asyncio.Lock()
+        """Held by whoever changes what others build on: dependencies, an array's elements."""
         self.news = News()
         self.wake = asyncio.Event()
         self.unplanned = True
         """Something changed since the line was last planned."""
+        self.refused: set[Sign] = set()
+        """Signs of newcomers that wait in line, since something else last changed: one more of the
+        same sign changes nothing."""
+        self.alarm: asyncio.TimerHandle | None = None
+        self.kept: dict[str, object] = {"reservations": {}, "use": {}}
+        """What was last written of what outlives us; `keep_due`: a write is on its way."""
+        self.keep_due = False
         self.store_problem = ""
         """Why the last commit failed; "" once one has gone well."""
         self.outdated = False
         """Another server has taken over: nothing may be ordered any more."""
         self._background: set[asyncio.Task[None]] = set()
 
+    @property
+    def policy(self) -> Policy:
+        return self.view.policy
+
+    def set_policy(self, policy: Policy) -> None:
+        """The lab has decided something else."""
+        self.view.set_policy(policy)
+        self.possible.clear()
+        self.replan()
+
     def replan(self) -> None:
         """Something may start now."""
+        self.reconsider()
+        self.wake.set()
+
+    def reconsider(self) -> None:
+        """The same, when the loop is at work anyway, or must not be woken before its time."""
+        self.refused.clear()
+        self.unplanned = True
+
+    def plan_soon(self) -> None:
+        """The line has changed, and nothing else."""
         self.unplanned = True
         self.wake.set()
 

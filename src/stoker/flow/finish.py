@@ -1,36 +1,36 @@
 """An attempt is over: another one, or the end. This file alone decides between them.
 
-Cards are free when the end is committed, never before. Then the log is copied, then the node may
-forget; dying in between only means doing it again, because the node lists the attempt until then.
+Cards are free when the end is committed, never before. What a person has stopped never comes back,
+nor does an element of an array that a person has stopped.
 """
 
 from __future__ import annotations
 
-import asyncio
-import logging
+from datetime import datetime
 
-from stoker.domain.attempt import Attempt
-from stoker.domain.errors import EngineError, UnknownLog
-from stoker.domain.event import Ended, Event, Requeued, Started
+from stoker.domain.event import Ended, Event, Requeued, Started, Waived
 from stoker.domain.lifecycle import State, Task
 from stoker.domain.outcome import End, lost
-from stoker.domain.task import TaskSpec
-from stoker.engines.base import AttemptEnded, AttemptLost, AttemptNeverRan, LogChunk
+from stoker.engines.base import AttemptEnded, AttemptLost, AttemptNeverRan
 from stoker.runner import killpoint
 
+from . import depend, nodes
+from .arrays import CANCELLED
+from .collect import collect, collect_again
 from .commit import commit, moved
 from .context import Flow
-from .place import queue_again
+from .follow import follow
+from .retry import after_failure, after_never_ran
 
-log = logging.getLogger("stoker.flow")
+Over = AttemptEnded | AttemptLost | AttemptNeverRan
 
-HEAD = 32 << 20
-TAIL = 224 << 20
-"""Kept of an output: its first and last bytes, as the node does for its own logs."""
-CHUNK = 1 << 20
+RETRIED = ("failed", "timed_out")
+"""Outcomes that another try may mend."""
+LAUNCH_FAILED = "start_failed"
+"""The reason of an end that is the node's fault, not the task's."""
 
 
-async def finish(flow: Flow, fact: AttemptEnded | AttemptLost | AttemptNeverRan) -> None:
+async def finish(flow: Flow, fact: Over) -> None:
     """Record the end of an attempt, free its cards, collect its log."""
     live = flow.live.get(fact.attempt)
     if live is None:
@@ -38,108 +38,82 @@ async def finish(flow: Flow, fact: AttemptEnded | AttemptLost | AttemptNeverRan)
             await collect_again(flow, fact.attempt)
         return
     task = live.task
-    events = _events(flow, task, fact)
+    events = await _events(flow, task, fact)
     killpoint.reach(killpoint.COLLECT)
     change = moved(task, *events)
     await commit(flow, [change])
     killpoint.reach(killpoint.COLLECTED)
     del flow.live[fact.attempt]
     flow.view.free(fact.attempt)
+    follow(flow, change.task, task)
     flow.replan()
-    queue_again(flow, change.task)
+    _judge_node(flow, live.attempt.allocation.node, task, fact)
     small = fact.log if isinstance(fact, AttemptEnded) else None
     flow.later(collect(flow, live.attempt, task.spec, small))
 
 
-async def collect_again(flow: Flow, id: str) -> None:
-    """A node still has an attempt whose end is recorded: its log or our word did not arrive."""
-    attempt = await flow.store.attempt(id)
-    if attempt is None or attempt.ended_at is None:
-        return
-    task = await flow.store.task(attempt.task)
-    if task is not None:
-        flow.later(collect(flow, attempt, task.spec))
-
-
-async def collect(flow: Flow, attempt: Attempt, spec: TaskSpec, small: bytes | None = None) -> None:
-    """Copy an ended attempt's output, then let its node forget it. May be repeated."""
-    if attempt.id in flow.collecting:
-        return
-    flow.collecting.add(attempt.id)
-    try:
-        for stream in streams(spec):
-            if flow.logs.has(attempt.id, 0, stream):
-                continue
-            if small is not None and stream == "stdout" and not spec.stdout:
-                await asyncio.to_thread(_keep, flow, attempt.id, stream, small)
-            else:
-                await _copy(flow, attempt, stream)
-    except (EngineError, OSError) as error:
-        log.warning("event=log_not_copied attempt=%s reason=%s", attempt.id, error)
-        return  # the node lists it again, and so we come back
-    finally:
-        flow.collecting.discard(attempt.id)
-    flow.engine.forget(attempt.allocation.node, [attempt])
-
-
-def _keep(flow: Flow, attempt: str, stream: str, whole: bytes) -> None:
-    copy = flow.logs.copy(attempt, 0, stream)
-    copy.write(0, whole)
-    copy.keep(len(whole))
-
-
-def streams(spec: TaskSpec) -> tuple[str, ...]:
-    """The outputs of a task that can be read."""
-    names = [] if spec.stdout == "discard" else ["stdout"]
-    if spec.stderr not in ("merge", "discard", spec.stdout):
-        names.append("stderr")
-    return tuple(names)
-
-
-def _events(
-    flow: Flow, task: Task, fact: AttemptEnded | AttemptLost | AttemptNeverRan
-) -> tuple[Event, ...]:
+async def _events(flow: Flow, task: Task, fact: Over) -> tuple[Event, ...]:
     now = flow.clock.now()
-    stopping = task.state is State.STOPPING
+    begun: tuple[Event, ...] = ()
+    started_at = fact.started_at if isinstance(fact, AttemptEnded) else None
+    if started_at is not None and task.state is State.STARTING:
+        begun = (Started(at=started_at, attempt=fact.attempt),)
+    end = _end(task, fact)
+    again = None if _is_stopped(flow, task) else _again(task, fact, end, now)
+    if again is None:
+        return *begun, Ended(at=now, attempt=fact.attempt, end=end or CANCELLED)
+    if task.spec.after and not task.anyway and not await depend.met(flow, task):
+        # It came true once, or it would not have started; what became of it since is no matter.
+        return *begun, again, Waived(at=now, by=task.owner)
+    return *begun, again
+
+
+def _end(task: Task, fact: Over) -> End | None:
+    """How this attempt ended; None: it provably never ran."""
     match fact:
         case AttemptNeverRan():
-            end = None
-            again = not stopping or task.stop_cause == "requeue"
+            return None
         case AttemptLost():
-            end = lost(fact.evidence, stopping=stopping)
-            again = task.stop_cause == "requeue" if stopping else task.spec.requeue_on_loss
+            return lost(fact.evidence, stopping=task.state is State.STOPPING)
         case AttemptEnded():
-            end = fact.end
-            again = fact.requeue and task.stop_cause == "requeue"
-    if again:
-        return (Requeued(at=now, attempt=fact.attempt, end=end),)
+            return fact.end
+
+
+def _is_stopped(flow: Flow, task: Task) -> bool:
+    """A person has cancelled it, or the array it belongs to."""
+    if task.state is State.STOPPING and task.stop_cause != "requeue":
+        return True
+    array = flow.arrays.get(task.id) if task.spec.array else None
+    return array is not None and array.state is State.STOPPING
+
+
+def _again(task: Task, fact: Over, end: End | None, now: datetime) -> Requeued | None:
+    """Its way back into line; None: this is the end."""
+    asked = task.stop_cause == "requeue"
     if end is None:
-        end = End(outcome="cancelled", reason="cancelled")
-    ended = Ended(at=now, attempt=fact.attempt, end=end)
-    started_at = fact.started_at if isinstance(fact, AttemptEnded) else None
-    if task.state is State.STARTING and started_at is not None:
-        return Started(at=started_at, attempt=fact.attempt), ended
-    return (ended,)
-
-
-async def _copy(flow: Flow, attempt: Attempt, stream: str) -> None:
-    """The first and the last part of an output, piece by piece; holes stay holes."""
-    copy = flow.logs.copy(attempt.id, 0, stream)
-    offset, size = 0, 1
-    try:
-        while offset < size:
-            chunk: LogChunk = await flow.engine.read_log(attempt, 0, stream, offset, CHUNK)
-            size = chunk.size
-            if not chunk.data:
-                break
-            copy.write(chunk.offset, chunk.data)
-            offset = chunk.offset + len(chunk.data)
-            if HEAD <= offset < size - TAIL:
-                offset = size - TAIL
-    except UnknownLog:
-        copy.drop()
-    except BaseException:
-        copy.drop()
-        raise
+        pause = None if asked else after_never_ran(now, task.never_ran + 1)
+        return Requeued(at=now, attempt=fact.attempt, not_before=pause)
+    if isinstance(fact, AttemptLost):
+        wanted = asked or task.spec.requeue_on_loss
     else:
-        await asyncio.to_thread(copy.keep, size)
+        wanted = asked and isinstance(fact, AttemptEnded) and fact.requeue
+    if wanted:
+        return Requeued(at=now, attempt=fact.attempt, end=end)
+    if end.outcome in RETRIED and task.retried < task.spec.retries:
+        pause = after_failure(now, task.retried + 1)
+        return Requeued(at=now, attempt=fact.attempt, end=end, not_before=pause, retry=True)
+    return None
+
+
+def _judge_node(flow: Flow, node: str, task: Task, fact: Over) -> None:
+    """A node on which nothing can be launched is not given more."""
+    match fact:
+        case AttemptNeverRan():
+            if task.state is not State.STOPPING:
+                nodes.launch_failed(flow, node)
+        case AttemptEnded() if fact.end.reason == LAUNCH_FAILED:
+            nodes.launch_failed(flow, node)
+        case AttemptEnded() if fact.started_at is not None:
+            nodes.launched(flow, node)
+        case _:
+            pass

@@ -9,13 +9,18 @@ from stoker.engines.base import LaunchOrder
 from stoker.runner import killpoint
 
 from .context import Flow, Live
+from .follow import follow
 
 if TYPE_CHECKING:
     from .place import Intent
 
 
 def launch(flow: Flow, intents: Sequence[Intent]) -> None:
-    """From here on these attempts are alive until `finish` says otherwise."""
+    """From here on these attempts are alive until `finish` says otherwise.
+
+    An element whose array was cancelled in this very moment is stopped by the loop: `follow` sees
+    that and says so.
+    """
     if not intents:
         return
     killpoint.reach(killpoint.PLACED)
@@ -23,5 +28,6 @@ def launch(flow: Flow, intents: Sequence[Intent]) -> None:
     for intent in intents:
         task = intent.change.task
         flow.live[intent.attempt.id] = Live(task, intent.attempt)
+        follow(flow, task, intent.before)
         orders.append(LaunchOrder(attempt=intent.attempt, spec=task.spec, owner=task.owner))
     flow.engine.launch(orders)

@@ -13,8 +13,8 @@ from stoker.domain.errors import UnknownLog, UnknownTask
 from stoker.domain.key import TaskKey
 from stoker.domain.task import TaskSpec
 
+from .collect import streams
 from .context import Flow
-from .finish import streams
 
 
 class LogPart(Struct, frozen=True):

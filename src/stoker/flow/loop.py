@@ -12,7 +12,9 @@ from contextlib import suppress
 
 from stoker.engines.base import Fact
 
+from .conclude import conclude
 from .context import Flow
+from .depend import look
 from .place import place
 from .watch import watch
 
@@ -30,6 +32,7 @@ async def run(flow: Flow) -> None:
             await flow.wake.wait()
             flow.wake.clear()
             await _turn(flow, seen)
+            await asyncio.sleep(0)  # a turn may not wait for anything: let others go on as well
     finally:
         pump.cancel()
         with suppress(asyncio.CancelledError):
@@ -41,16 +44,26 @@ async def _turn(flow: Flow, seen: list[Fact]) -> None:
     try:
         left = await watch(flow, facts)
         seen[:0] = left
-        if flow.unplanned and not flow.outdated:
-            await place(flow)
+        if not flow.outdated:
+            await _go_on(flow)
     except Exception:
         log.exception("event=turn_failed")
         left = []
         flow.unplanned = True
-    if left or flow.unplanned or flow.store_problem:
+    if left or flow.unplanned or flow.unsettled or flow.asked or flow.store_problem:
         asyncio.get_running_loop().call_later(RETRY_S, flow.wake.set)
     if flow.store_problem:
         flow.unplanned = True
+
+
+async def _go_on(flow: Flow) -> None:
+    """Conclude arrays, look what dependencies have become, start what can start."""
+    if flow.unsettled:
+        await conclude(flow)
+    if flow.asked:
+        await look(flow)
+    if flow.unplanned:
+        await place(flow)
 
 
 async def _pump(flow: Flow, seen: list[Fact]) -> None:

@@ -1,32 +1,87 @@
-"""What people look at that is not in the records: nodes, why a task waits, health."""
+"""What people look at that is not in the records: nodes, why a task waits, arrays, health."""
 
 from __future__ import annotations
 
-from stoker.domain.lifecycle import LIVE, State, Task
+from collections.abc import Sequence
+
+from msgspec import structs
+
+from stoker.domain.errors import UnknownTask
+from stoker.domain.key import TaskKey
+from stoker.domain.lifecycle import LIVE, WAITING, State, Task
 from stoker.domain.node import Gpu
 from stoker.engines.base import CardUse
-from stoker.scheduler.fit import Fits, Reason, fit
-from stoker.scheduler.view import Room, needs_of
-from stoker.wire import CardView, Health, NodeView
+from stoker.scheduler import explain as explaining
+from stoker.scheduler.explain import Estimate, Explanation, Suggestion
+from stoker.scheduler.fit import Reason
+from stoker.scheduler.reserve import Reservation
+from stoker.scheduler.room import Room
+from stoker.wire import ArrayCounts, CardView, Health, NodeView
 
+from .arrays import find
 from .context import Flow
+from .follow import waiting_for
+
+OUTCOMES = ("succeeded", "failed", "cancelled", "timed_out", "lost")
 
 
 def nodes(flow: Flow) -> list[NodeView]:
     """Every node that has ever introduced itself since the start, by name."""
-    return [_node(flow, name, flow.view.rooms[name]) for name in sorted(flow.view.rooms)]
+    kept = {
+        uuid: held
+        for held in flow.view.reservations.values()
+        for part in held.kept
+        for uuid in part.uuids
+    }
+    return [_node(flow, name, flow.view.rooms[name], kept) for name in sorted(flow.view.rooms)]
 
 
-def waits(flow: Flow, task: Task) -> list[Reason]:
+async def task(flow: Flow, key: TaskKey) -> Task | None:
+    """A task; an element that nothing has happened to yet as one of version 0."""
+    try:
+        return (await find(flow, key)).task
+    except UnknownTask:
+        return None
+
+
+def explain(flow: Flow, task: Task) -> Explanation:
     """Why a waiting task does not run; empty for one that does not wait."""
-    if task.state is State.HELD:
-        return [Reason("held", {})]
-    if task.state is not State.QUEUED:
-        return []
-    answer = fit(needs_of(task.spec), flow.view.rooms.values())
-    if isinstance(answer, Fits):
-        return [Reason("next_moment", {})]
-    return list(answer.reasons)
+    if task.state not in WAITING:
+        return Explanation(None, ())
+    array = flow.arrays.get(task.id) if task.spec.array else None
+    held = task.state is State.HELD or (array is not None and array.state is State.HELD)
+    entry = flow.view.waiting(task.key) or waiting_for(flow, task)
+    if held:  # what became of the tasks it waits for is looked up when it is released
+        entry = structs.replace(entry, after=())
+    told = explaining.explain(flow.view, entry, flow.clock.now())
+    return for_a_person(told, (), "", held=True) if held else told
+
+
+def for_a_person(
+    told: Explanation, reasons: Sequence[Reason], suggestion: str, *, held: bool
+) -> Explanation:
+    """The same for one that does not start before a person does something."""
+    if held:
+        reasons, suggestion = [Reason("held", {}), *reasons], suggestion or "try_release"
+    others = [reason for reason in told.reasons if reason.code != "next_moment"]
+    return structs.replace(
+        told,
+        starts=None,
+        reasons=(*reasons, *others),
+        estimate=Estimate(None, Reason("estimate_person", {})),
+        suggestions=(Suggestion(suggestion, {}, {}), *told.suggestions),
+    )
+
+
+def array_counts(flow: Flow, id: int) -> ArrayCounts | None:
+    """How the elements of an array that has not ended stand; None: it is none of those."""
+    state = flow.arrays.get(id)
+    if state is None:
+        return None
+    live = sum(at in LIVE for at in state.open.values())
+    ended = {name: state.outcomes.get(name, 0) for name in OUTCOMES}
+    waiting = state.size - live - sum(ended.values())
+    return ArrayCounts(size=state.size, waiting=waiting, live=live, **ended)
 
 
 def unconfirmed(flow: Flow, task: Task) -> bool:
@@ -61,7 +116,7 @@ def health(flow: Flow) -> Health:
     )
 
 
-def _node(flow: Flow, name: str, room: Room) -> NodeView:
+def _node(flow: Flow, name: str, room: Room, kept: dict[str, Reservation]) -> NodeView:
     state = flow.nodes[name]
     sample = state.sample
     use = {card.uuid: card for card in sample.cards} if sample else {}
@@ -70,6 +125,7 @@ def _node(flow: Flow, name: str, room: Room) -> NodeView:
         up=room.up,
         since=state.since,
         why=room.drained or state.why,
+        drained=room.drained or None,
         cpus=room.node.cpus,
         cpus_held=room.cpus_held,
         memory_mib=room.node.memory_mib,
@@ -79,15 +135,20 @@ def _node(flow: Flow, name: str, room: Room) -> NodeView:
         disk_free_mib=sample.disk_free_mib if sample else None,
         limits=room.node.limits,
         gpu_error=room.node.gpu_error,
-        cards=tuple(_card(flow, room, gpu, use.get(gpu.uuid)) for gpu in room.node.gpus),
+        cards=tuple(
+            _card(room, gpu, use.get(gpu.uuid), kept.get(gpu.uuid)) for gpu in room.node.gpus
+        ),
     )
 
 
-def _card(flow: Flow, room: Room, gpu: Gpu, use: CardUse | None) -> CardView:
-    live = flow.live.get(room.held.get(gpu.uuid, ""))
+def _card(room: Room, gpu: Gpu, use: CardUse | None, kept: Reservation | None) -> CardView:
+    tasks = tuple(str(holding.key) for holding in room.cards[gpu.uuid].holders.values())
     return CardView(
         gpu=gpu,
-        task=str(live.task.key) if live else None,
+        task=tasks[0] if tasks else None,
+        tasks=tasks,
+        kept_for=None if kept is None else str(kept.key),
+        kept_since=None if kept is None else kept.since,
         memory_used_mib=use.memory_used_mib if use else None,
         utilisation=use.utilisation if use else None,
         temperature_c=use.temperature_c if use else None,

@@ -1,109 +1,174 @@
 """A person hands over tasks. Accepted means recorded: the answer comes after the commit.
 
-A task that fits at once is recorded as submitted and placed in one transaction. Nothing is ever
-accepted that could not run on any node we know.
+A task that fits at once is recorded as submitted and placed in one transaction; everybody who
+waits was planned before it. What is refused is in `accept` and `depend`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
-from stoker.domain.checks import check
-from stoker.domain.errors import InvalidSpec, NeverFits
+from msgspec import structs
+
+from stoker.domain.dependency import comes_true
 from stoker.domain.event import Submitted
 from stoker.domain.key import TaskKey
-from stoker.domain.lifecycle import State, Task
-from stoker.domain.lifecycle import submit as begin
+from stoker.domain.lifecycle import State, Task, begin
+from stoker.domain.position import first_position
 from stoker.domain.task import TaskSpec
-from stoker.scheduler.fit import Fits, Never, Waits, fit
-from stoker.scheduler.view import Needs, needs_of
+from stoker.scheduler.claim import place_one
+from stoker.scheduler.explain import Explanation, explain
+from stoker.scheduler.fit import Reason
+from stoker.scheduler.line import Waiting, waiting_of
+from stoker.scheduler.needs import Sign
 from stoker.store.base import Change
 
-from .commit import commit
+from . import depend
+from .accept import accept, give_urgent_back, take_urgent
+from .arrays import indices_of
+from .commit import commit, moved
 from .context import Flow
+from .follow import follow
 from .launch import launch
-from .place import Intent, give_back, intend
+from .overview import for_a_person
+from .place import Intent, intend, take
 
 
 async def submit(flow: Flow, owner: str, specs: Sequence[TaskSpec], *, batch: bool) -> list[Task]:
     """All of them, or none. A refusal names the field, and in a batch the task."""
-    answers: dict[Needs, Fits | Waits] = {}
-    needs = [
-        _accept(flow, spec, f"tasks[{number}]." if batch else "", answers)
-        for number, spec in enumerate(specs)
-    ]
-    judged, openings = not flow.unplanned, flow.view.openings
+    await _check(flow, specs, batch=batch)
     now = flow.clock.now()
     ids = flow.store.next_ids(len(specs))
     events = [
-        Submitted(at=now, owner=owner, spec=spec, position=id)
+        Submitted(at=now, owner=owner, spec=spec, position=first_position(id))
         for id, spec in zip(ids, specs, strict=True)
     ]
     tasks = [begin(TaskKey(id), event) for id, event in zip(ids, events, strict=True)]
-    intents = _place_at_once(flow, tasks, needs, answers)
+    entries = [_entry(task) if task.state is State.QUEUED else None for task in tasks]
+    urgent = [task for task in tasks if task.spec.urgent]
+    if urgent:
+        _take_urgent(flow, owner, urgent, ids.start if batch else None)
+    intents = [None] * len(tasks) if flow.unplanned else _place_at_once(flow, tasks, entries, now)
     changes = [
-        _change(task, event, intents.get(task.key))
-        for task, event in zip(tasks, events, strict=True)
+        Change(task, (event,)) if intent is None else _with(intent, event)
+        for task, event, intent in zip(tasks, events, intents, strict=True)
     ]
     try:
         await commit(flow, changes)
     except BaseException:  # also a caller that hung up: whatever is raised, nothing is recorded
-        for intent in intents.values():
-            give_back(flow, intent)
+        for task in urgent:
+            give_urgent_back(flow, owner, task.key)
+        for taken in filter(None, intents):
+            flow.view.free(taken.attempt.id)
+            flow.replan()
         raise
-    launch(flow, list(intents.values()))
-    for change, need in zip(changes, needs, strict=True):
-        task = change.task
-        if task.state is State.QUEUED:
-            flow.view.enqueue(task.key, need, task.position, task.version)
-    if not judged or flow.view.openings != openings:  # what was said of them no longer holds
-        flow.replan()
+    launch(flow, [intent for intent in intents if intent is not None])
+    for task, entry, intent in zip(tasks, entries, intents, strict=True):
+        if intent is None:
+            _join(flow, task, entry)
     return [change.task for change in changes]
 
 
-def _accept(flow: Flow, spec: TaskSpec, prefix: str, answers: dict[Needs, Fits | Waits]) -> Needs:
-    """What it needs, if that could ever be given; equal needs are looked at once."""
-    try:
-        check(spec)
-    except InvalidSpec as error:
-        error.field = prefix + error.field
-        raise
-    needs = needs_of(spec)
-    if needs in answers:
-        return needs
-    answer = fit(needs, flow.view.rooms.values())
-    if isinstance(answer, Never):
-        reason = answer.reasons[0]
-        field = {"no_such_gpu": "gpu_ids", "too_many_cpus": "cpus", "too_much_memory": "memory_mib"}
-        raise NeverFits(reason.code, field=prefix + field.get(reason.code, "gpus"), **reason.values)
-    answers[needs] = answer
-    return needs
+async def preview(flow: Flow, owner: str, spec: TaskSpec) -> Explanation:
+    """What would happen to this task if it were handed over now. Refuses what `submit` refuses."""
+    await _check(flow, [spec], batch=False)
+    key = TaskKey(flow.store.next_ids(0).start)
+    if spec.urgent:
+        take_urgent(flow, owner, key)
+        give_urgent_back(flow, owner, key)
+    after = depend.after_of(spec)
+    found = await depend.endings(flow, {one.key for one in after})
+    in_vain = [one for one in after if comes_true(one.when, found[one.key]) is False]
+    pending = [one.text() for one in after if found[one.key] is None]
+    now = flow.clock.now()
+    told = explain(flow.view, _preview(key, owner, spec, tuple(pending), now), now)
+    if not in_vain and not spec.hold:
+        return told
+    reasons = [
+        Reason(
+            "after_failed",
+            {"task": str(one.key), "when": str(one.when), "outcome": str(found[one.key])},
+        )
+        for one in in_vain
+    ]
+    return for_a_person(told, reasons, "try_anyway" if in_vain else "", held=spec.hold)
+
+
+def _join(flow: Flow, task: Task, entry: Waiting | None) -> None:
+    """A newcomer that was just recorded, with its entry in line, if it goes there."""
+    follow(flow, task, entry=entry)
+    if entry is None:
+        return
+    if entry.after or entry.not_before is not None or entry.folded is not None:
+        flow.plan_soon()
+    elif entry.sign not in flow.refused:  # else one of that sign waits already: nothing changes
+        flow.refused.add(entry.sign)
+        flow.plan_soon()
+
+
+async def _check(flow: Flow, specs: Sequence[TaskSpec], *, batch: bool) -> None:
+    for number, spec in enumerate(specs):
+        accept(flow, spec, f"tasks[{number}]." if batch else "")
+    if any(spec.after for spec in specs):
+        prefixes = [f"tasks[{number}]." if batch else "" for number in range(len(specs))]
+        await depend.check_known(flow, specs, prefixes)
+
+
+def _take_urgent(flow: Flow, owner: str, urgent: Sequence[Task], first: int | None) -> None:
+    """All of them, or none; `first` is the id of the first task of a batch."""
+    for number, task in enumerate(urgent):
+        prefix = "" if first is None else f"tasks[{task.id - first}]."
+        try:
+            take_urgent(flow, owner, task.key, prefix)
+        except BaseException:
+            for taken in urgent[:number]:
+                give_urgent_back(flow, owner, taken.key)
+            raise
 
 
 def _place_at_once(
-    flow: Flow,
-    tasks: Sequence[Task],
-    needs: Sequence[Needs],
-    answers: dict[Needs, Fits | Waits],
-) -> dict[TaskKey, Intent]:
+    flow: Flow, tasks: Sequence[Task], entries: Sequence[Waiting | None], now: datetime
+) -> list[Intent | None]:
     """Intents for those that fit now. Only when nobody in line could have a better claim."""
-    intents: dict[TaskKey, Intent] = {}
-    if flow.unplanned:
-        return intents
-    for task, need in zip(tasks, needs, strict=True):
-        answer = answers[need]
-        if task.state is not State.QUEUED or not isinstance(answer, Fits):
+    intents: list[Intent | None] = []
+    failed: set[Sign] = set()
+    for task, entry in zip(tasks, entries, strict=True):
+        where = None
+        if entry is not None and entry.sign not in flow.refused and entry.sign not in failed:
+            where = place_one(flow.view, entry, now)
+            if where is None and not entry.after and entry.not_before is None:
+                failed.add(entry.sign)  # room only shrinks meanwhile: the like of it waits as well
+        if entry is None or where is None:
+            intents.append(None)
             continue
-        if intents:  # room only shrinks meanwhile, so a need that waits goes on waiting
-            again = fit(need, flow.view.rooms.values())
-            assert not isinstance(again, Never)
-            answers[need] = answer = again
-        if isinstance(answer, Fits):
-            intents[task.key] = intend(flow, task, answer.allocation)
+        (allocation,) = where
+        id = flow.new_attempt()
+        take(flow, id, entry.key, entry.sign, where)
+        placed, attempt = intend(flow, entry.key, 1, allocation, id)
+        intents.append(Intent(moved(task, placed), attempt))
     return intents
 
 
-def _change(task: Task, submitted: Submitted, intent: Intent | None) -> Change:
-    if intent is None:
-        return Change(task, (submitted,))
+def _entry(task: Task) -> Waiting:
+    return waiting_of(
+        task.key,
+        task.owner,
+        task.spec,
+        position=task.position,
+        version=task.version,
+        since=task.submitted_at,
+        folded=indices_of(task.spec) if task.spec.array else None,
+    )
+
+
+def _preview(
+    key: TaskKey, owner: str, spec: TaskSpec, after: tuple[str, ...], now: datetime
+) -> Waiting:
+    pending = structs.replace(spec, after=after, hold=False)
+    submitted = Submitted(at=now, owner=owner, spec=pending, position=first_position(key.id))
+    return _entry(begin(key, submitted))
+
+
+def _with(intent: Intent, submitted: Submitted) -> Change:
     return Change(intent.change.task, (submitted, *intent.change.events))

@@ -24,6 +24,7 @@ from stoker.engines.base import (
     AttemptStuck,
     AttemptUnknown,
     AttemptUnnumbered,
+    CardUse,
     EngineOutdated,
     Fact,
     LaunchOrder,
@@ -31,10 +32,13 @@ from stoker.engines.base import (
     NodeSampled,
     NodeUp,
 )
+from stoker.scheduler.room import CardLoad
 
 from .commit import commit, moved
 from .context import Flow, NodeState
 from .finish import finish
+from .follow import follow
+from .nodes import launched
 from .recover import unknown
 
 log = logging.getLogger("stoker.flow")
@@ -69,7 +73,7 @@ async def _node_fact(flow: Flow, fact: Fact) -> None:
             state = flow.nodes.get(fact.node)
             if state is not None:
                 state.sample = fact
-            if flow.view.foreign(fact.node, {card.uuid: card.foreign for card in fact.cards}):
+            if flow.view.sample(fact.node, [_load(card) for card in fact.cards]):
                 flow.replan()
         case EngineOutdated():
             log.critical("event=outdated node=%s epoch=%s", fact.node, fact.epoch)
@@ -90,8 +94,22 @@ async def _node_up(flow: Flow, fact: NodeUp) -> None:
     sample = known.sample if known else None
     flow.nodes[name] = NodeState(fact.incarnation, number, since=flow.clock.now(), sample=sample)
     flow.view.node_up(fact.node)
+    flow.possible.clear()
+    if name in flow.drained:
+        flow.view.drain(name, flow.drained[name])
     flow.replan()
     log.info("event=node_up node=%s gpus=%s", name, len(fact.node.gpus))
+
+
+def _load(card: CardUse) -> CardLoad:
+    return CardLoad(
+        uuid=card.uuid,
+        used_mib=card.memory_used_mib,
+        utilisation=card.utilisation,
+        foreign=card.foreign,
+        foreign_mib=card.foreign_mib,
+        attempts=card.attempts,
+    )
 
 
 async def _attempt_facts(flow: Flow, facts: list[Fact]) -> list[Fact]:
@@ -143,9 +161,13 @@ async def _started(flow: Flow, fact: AttemptStarted) -> None:
     live = flow.live.get(fact.attempt)
     if live is None or live.task.state is not State.STARTING:
         return
-    change = moved(live.task, Started(at=fact.at, attempt=fact.attempt))
+    before = live.task
+    change = moved(before, Started(at=fact.at, attempt=fact.attempt))
     await commit(flow, [change])
     live.task = change.task
+    follow(flow, change.task, before)
+    flow.view.started(fact.attempt, flow.clock.now())
+    launched(flow, live.attempt.allocation.node)
 
 
 async def _renumber(flow: Flow, fact: AttemptUnnumbered) -> None:

@@ -46,7 +46,10 @@ class Orders:
             raise ValueError(f"not an order: {key!r} {order.number!r}")
         if not self._spool.raise_epoch(order.epoch):
             return _refused(order, "epoch")
-        if order.incarnation != self._spool.incarnation:
+        mine = self._spool.incarnation
+        if isinstance(order, Forget):  # a record may be of an earlier life of the node
+            mine = dataclasses.replace(mine, boot_id=order.incarnation.boot_id)
+        if order.incarnation != mine:
             return _refused(order, "incarnation")
         if isinstance(order, Launch):
             return self.launch(order, key, raw)

@@ -1,175 +1,203 @@
-"""What the scheduler sees: waiting tasks in order, nodes, and who holds what.
+"""The view that flow uses: the same answers as `ScanningView`, from indices kept by every event.
 
-Kept by flow, changed by events only. A waiting task is a small record (its spec stays on disk), so
-that a long line costs little memory. Taking and freeing are exact opposites and may be repeated.
+Nodes stand in buckets by how many cards of a model they have free; ready tasks stand in groups by
+their sign, under queue and owner. A question costs what it finds, not what there is.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
-from msgspec import Struct
+from typing_extensions import override
 
-from stoker.domain.key import TaskKey
-from stoker.domain.node import Allocation, Gpu, Node
-from stoker.domain.task import TaskSpec
+from .fit import Bars, Terms, free_for
+from .line import Group, GroupKey, Waiting, group_key
+from .needs import matches
+from .policy import Policy
+from .reserve import Reservation
+from .room import Room
+from .scan import ScanningView, scanned
+from .state import BaseView, Line
 
+__all__ = ["ScanningView", "View"]
 
-class Needs(Struct, frozen=True, cache_hash=True):
-    """What a task asks of a node. Equal needs are one object: see `View.intern`."""
-
-    gpus: int = 0
-    gpu_ids: tuple[int, ...] = ()
-    cpus: int = 0
-    memory_mib: int = 0
-
-
-def needs_of(spec: TaskSpec) -> Needs:
-    """A task that asks for no card and no number of cores counts as one core."""
-    return Needs(
-        gpus=spec.gpus,
-        gpu_ids=spec.gpu_ids,
-        cpus=spec.cpus if spec.cpus is not None else int(spec.gpus == 0),
-        memory_mib=spec.memory_mib or 0,
-    )
+Filter = tuple[tuple[str, ...], tuple[str, ...]]
+"""Models a task asks for, models its queue has."""
 
 
-class Waiting(Struct, frozen=True):
-    """A QUEUED task in line."""
+class View(BaseView):
+    """Keeps what `plan` asks for."""
 
-    key: TaskKey
-    needs: Needs
-    position: int
-    version: int
+    def __init__(self, policy: Policy | None = None) -> None:
+        super().__init__(policy)
+        self._lines: dict[str, dict[tuple[bool, str], dict[GroupKey, Group]]] = {}
+        self._buckets: dict[Filter, _Buckets] = {}
+        self._of_room: dict[str, list[_Buckets]] = {}
+        """Those of them in which a node can ever have something."""
+        self._changed: set[str] = set()
 
-    @property
-    def order(self) -> tuple[int, TaskKey]:
-        return self.position, self.key
+    @override
+    def lines(self, queue: str) -> Iterable[Line]:
+        for (urgent, owner), groups in self._lines.get(queue, {}).items():
+            yield urgent, owner, list(groups.values())
 
+    @override
+    def queues(self) -> set[str]:
+        return set(self._lines)
 
-class Room(Struct):
-    """A node and what is taken of it."""
+    @override
+    def ranked(self, terms: Terms, bars: Bars) -> Iterator[Room]:
+        needs, rooms = terms.needs, self.rooms
+        if needs.node:
+            pinned = rooms.get(needs.node)
+            return scanned([] if pinned is None else [pinned], terms, bars)
+        if needs.gpus and needs.mode == "shared":
+            return scanned(
+                (room for room in rooms.values() if _may_share(room, terms)), terms, bars
+            )
+        if needs.gpus and needs.mode == "reuse":
+            return scanned(rooms.values(), terms, bars)
+        buckets = self._bucket((needs.models, terms.queue.models) if needs.gpus else ((), ()))
+        return self._from_buckets(buckets, terms, bars)
 
-    node: Node
-    up: bool
-    held: dict[str, str]
-    """Card uuid to the attempt that holds it."""
-    foreign: dict[str, tuple[str, ...]]
-    """Card uuid to processes on it that are not ours."""
-    cpus_held: int = 0
-    memory_held_mib: int = 0
-    drained: str = ""
-    """Why nothing new starts here; "" = it may."""
+    @override
+    def changed(self) -> Iterable[Room]:
+        return [self.rooms[name] for name in self._changed]
 
-    def free_gpus(self) -> list[Gpu]:
-        """Cards without an attempt and without a foreign process, by index."""
-        return [
-            gpu
-            for gpu in self.node.gpus
-            if gpu.uuid not in self.held and not self.foreign.get(gpu.uuid)
-        ]
+    @override
+    def reserve(self, reservations: Mapping[str, Reservation]) -> None:
+        super().reserve(reservations)
+        self._changed.clear()
 
-
-class View:
-    """Who waits and what is free."""
-
-    def __init__(self) -> None:
-        self.rooms: dict[str, Room] = {}
-        self.openings = 0
-        """Counts everything that may have made room: while it stands, what waited still waits."""
-        self._line: list[Waiting] = []
-        self._waiting: dict[TaskKey, Waiting] = {}
-        self._taken: dict[str, Allocation] = {}
-        self._needs: dict[Needs, Needs] = {}
+    @override
+    @contextmanager
+    def trial(self) -> Iterator[list[str]]:
+        changed = set(self._changed)
+        try:
+            with super().trial() as taken:
+                yield taken
+        finally:
+            self._changed = changed
 
     # ---- who waits
 
-    def __len__(self) -> int:
-        return len(self._line)
+    @override
+    def _joined(self, waiting: Waiting) -> None:
+        sign = waiting.sign
+        owners = self._lines.setdefault(sign.queue, {})
+        groups = owners.setdefault((sign.urgent, sign.owner), {})
+        key = group_key(waiting)
+        group = groups.get(key)
+        if group is None:
+            group = groups[key] = Group(key[0])
+        group.join(waiting)
 
-    def line(self) -> Iterator[Waiting]:
-        """QUEUED tasks, first come first."""
-        return iter(self._line)
-
-    def waiting(self, key: TaskKey) -> Waiting | None:
-        return self._waiting.get(key)
-
-    def enqueue(self, key: TaskKey, needs: Needs, position: int, version: int) -> None:
-        if key in self._waiting:
-            self.dequeue(key)
-        waiting = Waiting(key, self._needs.setdefault(needs, needs), position, version)
-        self._waiting[key] = waiting
-        if self._line and self._line[-1].position >= position:
-            insort(self._line, waiting, key=lambda w: w.order)
-        else:
-            self._line.append(waiting)
-
-    def dequeue(self, key: TaskKey) -> None:
-        waiting = self._waiting.pop(key, None)
-        if waiting is not None:
-            del self._line[bisect_left(self._line, waiting.order, key=lambda w: w.order)]
+    @override
+    def _left(self, waiting: Waiting) -> None:
+        sign, key = waiting.sign, group_key(waiting)
+        owners = self._lines[sign.queue]
+        groups = owners[sign.urgent, sign.owner]
+        groups[key].leave(waiting)
+        if not groups[key].tasks:
+            del groups[key]
+            if not groups:
+                del owners[sign.urgent, sign.owner]
+                if not owners:
+                    del self._lines[sign.queue]
 
     # ---- what is free
 
-    def node_up(self, node: Node) -> None:
-        """The node is there, perhaps with other cards than before; what is held stays held."""
-        self.openings += 1
-        room = self.rooms.get(node.name)
-        if room is None:
-            self.rooms[node.name] = Room(node, True, {}, {})
-            for attempt, taken in self._taken.items():
-                if taken.node == node.name:
-                    self._hold(attempt, taken)
-        else:
-            room.node, room.up = node, True
+    def _from_buckets(self, buckets: _Buckets, terms: Terms, bars: Bars) -> Iterator[Room]:
+        rooms, least = self.rooms, terms.needs.gpus
+        apart: dict[int, list[str]] = {}
+        for name, bar in bars.items():  # of these not all that is free is free for it
+            if name in buckets.free:
+                apart.setdefault(free_for(terms, rooms[name], bar), []).append(name)
+        counts: Iterable[int] = range(least, len(buckets.names))
+        if terms.queue.rank == "spread":
+            counts = reversed(range(least, len(buckets.names)))
+        for count in counts:
+            names = buckets.names[count]
+            if bars:
+                names = sorted([n for n in names if n not in bars] + apart.get(count, []))
+            for name in names:
+                if terms.admits(name):
+                    yield rooms[name]
 
-    def node_down(self, name: str) -> None:
-        if name in self.rooms:
-            self.rooms[name].up = False
+    def _bucket(self, wanted: Filter) -> _Buckets:
+        found = self._buckets.get(wanted)
+        if found is None:
+            found = self._buckets[wanted] = _Buckets(wanted)
+            for name, room in self.rooms.items():
+                if found.suits(room):
+                    self._of_room[name].append(found)
+                    found.put(room)
+        return found
 
-    def drain(self, name: str, why: str) -> None:
-        """Nothing new starts there until `why` is ""."""
-        if name in self.rooms:
-            self.rooms[name].drained = why
-            self.openings += not why
+    @override
+    def _room_changed(self, room: Room) -> None:
+        self._changed.add(room.node.name)
+        for buckets in self._of_room[room.node.name]:
+            buckets.put(room)
 
-    def foreign(self, name: str, cards: dict[str, tuple[str, ...]]) -> bool:
-        """What else runs on its cards; True when that changes where something may be placed."""
-        room = self.rooms.get(name)
-        if room is None:
-            return False
-        before = {uuid for uuid, processes in room.foreign.items() if processes}
-        room.foreign = cards
-        changed = before != {uuid for uuid, processes in cards.items() if processes}
-        self.openings += changed
-        return changed
+    @override
+    def _room_equipped(self, room: Room) -> None:
+        name = room.node.name
+        for buckets in self._of_room.get(name, ()):
+            buckets.drop(name)
+        self._of_room[name] = [one for one in self._buckets.values() if one.suits(room)]
 
-    def take(self, attempt: str, allocation: Allocation) -> None:
-        if attempt not in self._taken:
-            self._taken[attempt] = allocation
-            self._hold(attempt, allocation)
 
-    def free(self, attempt: str) -> None:
-        taken = self._taken.pop(attempt, None)
-        if taken is None or taken.node not in self.rooms:
+def _may_share(room: Room, terms: Terms) -> bool:
+    """Whether enough cards have enough left, whatever else there is against it."""
+    least, count = terms.needs.gpu_memory_mib, 0
+    for model, left in room.shares().items():
+        if left[-1] >= least and terms.suits_model(model):
+            count += len(left) - bisect_left(left, least)
+    return count >= terms.needs.gpus
+
+
+class _Buckets:
+    """Usable nodes by how many free cards of a kind they have."""
+
+    def __init__(self, wanted: Filter) -> None:
+        self.names: list[list[str]] = []
+        """By number of free cards; each sorted."""
+        self.free: dict[str, int] = {}
+        self._wanted = wanted
+        self._suits: dict[str, bool] = {}
+
+    def suits(self, room: Room) -> bool:
+        """Whether a task that asks so could find anything there. Without models: anywhere."""
+        ours, queues = self._wanted
+        for model in room.by_model:
+            self._suits[model] = matches(ours, model) and matches(queues, model)
+        return not (ours or queues) or any(self._suits[model] for model in room.by_model)
+
+    def put(self, room: Room) -> None:
+        """Where it belongs now."""
+        name = room.node.name
+        if not room.usable:
+            self.drop(name)
             return
-        self.openings += 1
-        room = self.rooms[taken.node]
-        for gpu in taken.gpus:
-            room.held.pop(gpu.uuid, None)
-        room.cpus_held -= taken.cpus
-        room.memory_held_mib -= taken.memory_mib
-
-    def taken(self) -> dict[str, Allocation]:
-        """Every attempt that holds something."""
-        return dict(self._taken)
-
-    def _hold(self, attempt: str, allocation: Allocation) -> None:
-        room = self.rooms.get(allocation.node)
-        if room is None:
+        suits, now = self._suits, 0
+        for model, free in room.by_model.items():
+            if suits[model]:
+                now += free
+        before = self.free.get(name)
+        if before == now:
             return
-        for gpu in allocation.gpus:
-            room.held[gpu.uuid] = attempt
-        room.cpus_held += allocation.cpus
-        room.memory_held_mib += allocation.memory_mib
+        if before is not None:
+            self.drop(name)
+        while len(self.names) <= now:
+            self.names.append([])
+        insort(self.names[now], name)
+        self.free[name] = now
+
+    def drop(self, name: str) -> None:
+        before = self.free.pop(name, None)
+        if before is not None:
+            names = self.names[before]
+            del names[bisect_left(names, name)]

@@ -11,12 +11,14 @@ strikes at the caller's next await.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Protocol
 
 from msgspec import Struct
 
 from stoker.domain.attempt import Attempt
-from stoker.domain.event import Event
+from stoker.domain.event import Deleted, Event
+from stoker.domain.indices import Indices
 from stoker.domain.key import TaskKey
 from stoker.domain.lifecycle import State, Task
 from stoker.domain.node import Incarnation
@@ -28,6 +30,9 @@ class Change(Struct, frozen=True):
 
     task: Task
     events: tuple[Event, ...]
+    array_version: int | None = None
+    """The version that the row of its array must have too. Needed when an element becomes a row:
+    what was said to the whole array before holds for the element."""
 
     @property
     def before(self) -> int:
@@ -44,6 +49,23 @@ class WaitingRow(Struct, frozen=True):
     position: int
     version: int
     spec: TaskSpec
+    submitted_at: datetime
+    not_before: datetime | None
+    anyway: bool
+    attempts: int
+    never_ran: int
+
+
+class ArrayRow(Struct, frozen=True):
+    """What became of the elements of an array that has not ended."""
+
+    id: int
+    unfolded: Indices
+    """Those that are rows."""
+    states: dict[State, int]
+    """How many of them are in which state."""
+    outcomes: dict[str, int]
+    """How many have ended how."""
 
 
 class Store(Protocol):
@@ -57,6 +79,19 @@ class Store(Protocol):
         """All of these, or none. Returns the sequence number of the last event."""
         ...
 
+    async def erase(self, tasks: Sequence[Task], deleted: Deleted) -> int:
+        """All of these with everything that belongs to them, an array with its elements; or none.
+
+        Each must still be at its version, and nothing of it may be live: else StaleWrite. Of each
+        one event stays, `deleted`, so that its id is never given again. Returns the sequence number
+        of the last of them.
+        """
+        ...
+
+    async def remember(self, name: str, value: str) -> None:
+        """Keep a value over restarts, in the place of the one of that name."""
+        ...
+
     async def renumber(
         self, attempt: str, before: int, after: int, incarnation: Incarnation
     ) -> None:
@@ -68,6 +103,10 @@ class Store(Protocol):
         ...
 
     async def highest_launch_number(self, node: str) -> int: ...
+
+    async def recall(self, name: str) -> str | None:
+        """What was remembered by that name."""
+        ...
 
     async def task(self, key: TaskKey) -> Task | None: ...
 
@@ -83,7 +122,19 @@ class Store(Protocol):
         """STARTING, RUNNING and STOPPING, each with its current attempt."""
         ...
 
+    async def arrays(self) -> list[ArrayRow]:
+        """Arrays that have not ended, by id."""
+        ...
+
+    async def outcomes(self, keys: Sequence[TaskKey]) -> dict[TaskKey, str | None]:
+        """How each of these ended; None = it has not. A key that is missing is no row."""
+        ...
+
     async def attempt(self, id: str) -> Attempt | None: ...
+
+    async def attempts_of(self, keys: Sequence[TaskKey]) -> list[str]:
+        """Ids of all attempts of these tasks; of an array: of its elements."""
+        ...
 
     async def history(self, key: TaskKey) -> list[Event]:
         """A task's events, oldest first."""
@@ -117,4 +168,8 @@ class LogShelf(Protocol):
         self, attempt: str, rank: int, stream: str, offset: int, limit: int
     ) -> tuple[int, bytes, int] | None:
         """(offset after a hole, bytes, size), or None when there is no copy."""
+        ...
+
+    def remove(self, attempt: str) -> None:
+        """Every copy of this attempt's output; there may be none. May block."""
         ...

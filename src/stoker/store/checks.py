@@ -1,7 +1,8 @@
 """Whether the records are sound: every invariant that must hold, looked for in one snapshot.
 
 Run after every test and by `doctor`. It reads the tables as they are and trusts none of them: the
-events are replayed by the domain's own `apply`, and what they give must be what is stored.
+events are replayed by the domain's own `apply`, and what they give must be what is stored. What
+ties an array and its elements together is in `check_arrays`.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from msgspec import structs
 
 from stoker.domain.attempt import Attempt
 from stoker.domain.errors import InvalidTransition
-from stoker.domain.event import Ended, Event, Placed, Requeued, Started
-from stoker.domain.key import TaskKey
+from stoker.domain.event import Deleted, Ended, Event, Placed, Requeued, Started
+from stoker.domain.key import PLAIN, TaskKey
 from stoker.domain.lifecycle import LIVE, Task, replay
 
-from .codec import Row, attempt_of_row, event_of, row_of_attempt, row_of_task
+from .check_arrays import array_sentences
+from .codec import Row, attempt_of_row, decode_spec, event_of, row_of_attempt, row_of_task
 from .reading import ReadPool
 from .statements import ZERO, Cursor, Reads, compiled
 from .tables import allocations, attempts, events, tasks
@@ -46,6 +48,7 @@ class _Check:
         yield from self._starts()
         for row in self._tasks():
             yield from self._task(row)
+        yield from array_sentences(self._dialect, self._cursor)
 
     def _file(self) -> Iterator[str]:
         if self._dialect.name == "sqlite":
@@ -54,15 +57,19 @@ class _Check:
                     yield f"The database file is damaged: {line}."
 
     def _strays(self) -> Iterator[str]:
-        """Rows that belong to nothing."""
-        for table, id, element in (
-            (events, events.c.task_id, events.c.element),
-            (attempts, attempts.c.task_id, attempts.c.element),
+        """Rows that belong to nothing, or to what was deleted."""
+        is_deleted = events.c.kind == Deleted.__name__
+        for table, id, element, more in (
+            (events, events.c.task_id, events.c.element, ~is_deleted),
+            (attempts, attempts.c.task_id, attempts.c.element, sa.true()),
         ):
             owner = sa.and_(tasks.c.id == id, tasks.c.element == element)
-            stray = sa.select(id, element).outerjoin(tasks, owner).where(tasks.c.id.is_(None))
+            stray = sa.select(id, element).outerjoin(tasks, owner).where(tasks.c.id.is_(None), more)
             for key in self._select(stray.distinct()):
                 yield f"Task {TaskKey(*key)} has {table.name} but does not exist."
+        left = sa.select(tasks.c.id, tasks.c.element).join(events, events.c.task_id == tasks.c.id)
+        for key in self._select(left.where(is_deleted).distinct()):
+            yield f"Task {TaskKey(*key)} was deleted but is there."
         held = sa.select(allocations.c.attempt).outerjoin(
             attempts, attempts.c.id == allocations.c.attempt
         )
@@ -70,14 +77,27 @@ class _Check:
             yield f"Attempt {attempt} holds cards but does not exist."
 
     def _cards(self) -> Iterator[str]:
-        """An exclusive allocation is alone on its card."""
-        holders: dict[tuple[str, str], list[tuple[str, int]]] = defaultdict(list)
-        for attempt, uuid, node, exclusive in self._select(sa.select(*allocations.columns)):
-            holders[node, uuid].append((attempt, exclusive))
+        """An exclusive allocation is alone in its slot, and shares its card with no shared one."""
+        holders: dict[tuple[str, str], list[tuple[str, int, int]]] = defaultdict(list)
+        for attempt, uuid, node, exclusive, slot in self._select(sa.select(*allocations.columns)):
+            holders[node, uuid].append((attempt, exclusive, slot))
         for (node, uuid), held in sorted(holders.items()):
-            if len(held) > 1 and any(exclusive for _, exclusive in held):
-                names = ", ".join(sorted(attempt for attempt, _ in held))
+            slots = [slot for _, exclusive, slot in held if exclusive]
+            others = [attempt for attempt, exclusive, _ in held if not exclusive]
+            clash = len(set(slots)) < len(slots) or (slots and not all(map(self._reuses, others)))
+            if clash:
+                names = ", ".join(sorted(attempt for attempt, *_ in held))
                 yield f"Card {uuid} of {node} is held exclusively and by several: {names}."
+
+    def _reuses(self, attempt: str) -> bool:
+        """Whether it may be where others are."""
+        spec = (
+            sa.select(events.c.spec)
+            .join(tasks, tasks.c.spec_seq == events.c.seq)
+            .where(tasks.c.attempt == attempt)
+        )
+        found = self._select(spec)
+        return bool(found) and decode_spec(found[0][0]).mode == "reuse"
 
     def _starts(self) -> Iterator[str]:
         """An attempt starts at most once, whichever task says so."""
@@ -94,7 +114,7 @@ class _Check:
         stored = self._fetch(self._sql.events_of.sql, tuple(key))
         yield from _history(key, row, stored)
         try:
-            history = [event_of(kind, at, body, spec) for *_, at, kind, body, spec in stored]
+            history = [event_of(kind, at, body, spec) for *_, at, kind, body, spec, _of in stored]
             task = replay(key, history)
         except (InvalidTransition, msgspec.MsgspecError, KeyError) as error:
             yield f"Task {key}: its events cannot be replayed: {error}."
@@ -111,29 +131,30 @@ class _Check:
         if task.state in LIVE and made:
             exclusive = int(task.spec.mode == "exclusive")
             held = made[-1].allocation
-            should = {(made[-1].id, gpu.uuid, held.node, exclusive) for gpu in held.gpus}
+            should = {(made[-1].id, gpu.uuid, held.node, exclusive, gpu.slot) for gpu in held.gpus}
         found = set(self._fetch(self._sql.allocations_of.sql, tuple(task.key)))
-        for attempt, uuid, node, _ in sorted(found - should):
+        for attempt, uuid, node, *_ in sorted(found - should):
             yield (
                 f"Task {task.key} is {task.state} and its attempt {attempt} holds card {uuid} of"
                 f" {node}, which was not placed so."
             )
-        for attempt, uuid, node, _ in sorted(should - found):
+        for attempt, uuid, node, *_ in sorted(should - found):
             yield (
                 f"Task {task.key} is {task.state} but its attempt {attempt} does not hold card"
                 f" {uuid} of {node}."
             )
 
     def _tasks(self) -> Iterator[Row]:
-        after: Row = (0, -2)
-        here = sa.tuple_(tasks.c.id, tasks.c.element)
-        more = sa.tuple_(sa.bindparam("id_"), sa.bindparam("element_"))
+        after: Row = (0, 0, PLAIN)
+        here = sa.tuple_(tasks.c.is_whole, tasks.c.id, tasks.c.element)
+        more = sa.tuple_(*(sa.bindparam(name) for name in ("is_whole_", "id_", "element_")))
         select = sa.select(*tasks.columns).where(here > more).order_by(*here.clauses)
         some = select.limit(sa.literal_column(str(CHUNK))).offset(ZERO)
         sql = compiled(self._dialect, some).sql
         while rows := self._fetch(sql, after):
             yield from rows
-            after = rows[-1][:2]
+            id, element, is_whole, *_ = rows[-1]
+            after = (is_whole, id, element)
 
     def _select(self, select: sa.Select[tuple[object, ...]]) -> list[Row]:
         made = select.compile(dialect=self._dialect, compile_kwargs={"literal_binds": True})
@@ -148,19 +169,20 @@ class _Check:
 def _history(key: TaskKey, row: Row, stored: Sequence[Row]) -> Iterator[str]:
     """Versions count up without a gap, in the order of sequence numbers, and end with the end."""
     versions = [version for _seq, _id, _element, version, *_ in stored]
-    if versions != list(range(1, row[4] + 1)):
-        yield f"Task {key} is at version {row[4]} but its events have versions {versions}."
+    at = row[tasks.columns.keys().index("version")]
+    if versions != list(range(1, at + 1)):
+        yield f"Task {key} is at version {at} but its events have versions {versions}."
     seqs = [seq for seq, *_ in stored]
     if seqs != sorted(seqs):
         yield f"Task {key}: its events are not in the order of their versions."
-    kinds = [kind for *_, kind, _body, _spec in stored]
+    kinds = [kind for *_, kind, _body, _spec, _of in stored]
     if Ended.__name__ in kinds[:-1]:
         yield f"Task {key} went on after its end: {', '.join(kinds)}."
 
 
 def _as_replayed(task: Task, row: Row, stored: Sequence[Row]) -> Iterator[str]:
     """The stored row is what the events make."""
-    spec_seq = max(seq for seq, *_, spec in stored if spec is not None)
+    spec_seq = next(of or seq for seq, *_, spec, of in reversed(stored) if spec is not None)
     made = row_of_task(task, spec_seq)
     for name, is_, should in zip(tasks.columns.keys(), row, made, strict=True):
         if is_ != should:

@@ -16,6 +16,7 @@ import msgspec
 
 from stoker.domain.attempt import Attempt
 from stoker.domain.event import EVENTS, Event, Placed
+from stoker.domain.indices import read_array
 from stoker.domain.key import PLAIN, TaskKey
 from stoker.domain.lifecycle import State, Task
 from stoker.domain.node import Allocation, Incarnation
@@ -37,6 +38,7 @@ _encode = msgspec.json.Encoder().encode
 decode_spec = msgspec.json.Decoder(TaskSpec).decode
 decode_end = msgspec.json.Decoder(End).decode
 decode_gpu_ids = msgspec.json.Decoder(tuple[int, ...]).decode
+_decode_counts = msgspec.json.Decoder(dict[str, int]).decode
 _decode_allocation = msgspec.json.Decoder(Allocation).decode
 _from_timestamp = datetime.fromtimestamp
 
@@ -63,6 +65,11 @@ def from_us_or_none(us: int | None) -> datetime | None:
 # ---- tasks
 
 
+class _ShownArray(msgspec.Struct, frozen=True):
+    size: int | None
+    counts: dict[str, int] | None
+
+
 class _Shown(msgspec.Struct, frozen=True):
     """What lists show of a task, as they show it; only its spec and its sentence are added."""
 
@@ -81,6 +88,8 @@ class _Shown(msgspec.Struct, frozen=True):
     exit_code: int | None
     signal: int | None
     stopped_by: str | None
+    origin: str | None
+    array: _ShownArray | None
 
 
 def shown(task: Task) -> str:
@@ -103,18 +112,19 @@ def shown(task: Task) -> str:
             None if end is None else end.exit_code,
             None if end is None else end.signal,
             task.stopped_by,
+            task.origin,
+            _ShownArray(size_of(task), task.counts) if task.is_array else None,
         )
     )
 
 
-def shown_at_first(id: int, element: int, owner: str, state: State, at: datetime) -> str:
-    """`shown` of a task that has only been submitted, several times as fast."""
-    key = f"{id}" if element == PLAIN else f"{id}_{element}"
+def shown_at_first(id: int, owner: str, state: State, at: datetime) -> str:
+    """`shown` of a plain task that has only been submitted, several times as fast."""
     return (
-        f'{{"id":"{key}","owner":{quoted(owner)},"state":"{state}","version":1,'
+        f'{{"id":"{id}","owner":{quoted(owner)},"state":"{state}","version":1,'
         f'"submitted_at":{quoted(_utc(at))},"attempts":0,"started_at":null,"finished_at":null,'
         '"node":null,"gpu_ids":[],"outcome":null,"reason":null,"exit_code":null,"signal":null,'
-        '"stopped_by":null}'
+        '"stopped_by":null,"origin":null,"array":null}'
     )
 
 
@@ -158,7 +168,20 @@ def changing_part(task: Task) -> Row:
         None if end is None else encode(end),
         shown(task),
         why(task),
+        int(task.anyway),
+        None if task.not_before is None else to_us(task.not_before),
+        task.retried,
+        task.never_ran,
+        None if task.counts is None else encode(task.counts),
     )
+
+
+def size_of(task: Task) -> int | None:
+    """How many elements an array has; None = it is none."""
+    if not task.is_array:
+        return None
+    array = read_array(task.spec.array)
+    return 0 if array is None else len(array.indices)
 
 
 def _utc(at: datetime) -> datetime:
@@ -169,6 +192,7 @@ def row_of_task(task: Task, spec_seq: int) -> Row:
     return (
         task.id,
         task.element,
+        int(task.element == PLAIN),
         task.owner,
         str(task.state),
         task.version,
@@ -177,17 +201,20 @@ def row_of_task(task: Task, spec_seq: int) -> Row:
         spec_seq,
         to_us(task.submitted_at),
         *changing_part(task),
+        task.origin,
+        size_of(task),
     )
 
 
-TASK_WIDTH = 23
+TASK_WIDTH = 31
 """Columns of a task with its spec."""
 
 
 def task_of_row(row: Row, spec: TaskSpec) -> Task:
-    (id, element, owner, state, version, position, _name, _spec_seq, submitted_us,
+    (id, element, _is_whole, owner, state, version, position, _name, _spec_seq, submitted_us,
      attempts, attempt, node, gpu_ids, started_us, finished_us, stop_cause, stopped_by,
-     _outcome, _reason, end, _shown, _why) = row  # fmt: skip
+     _outcome, _reason, end, _shown, _why, anyway, not_before_us, retried, never_ran, counts,
+     origin, _size) = row  # fmt: skip
     return Task(
         id=id,
         element=element,
@@ -206,6 +233,12 @@ def task_of_row(row: Row, spec: TaskSpec) -> Task:
         stop_cause=stop_cause,
         stopped_by=stopped_by,
         end=None if end is None else decode_end(end),
+        origin=origin,
+        anyway=bool(anyway),
+        not_before=from_us_or_none(not_before_us),
+        retried=retried,
+        never_ran=never_ran,
+        counts=None if counts is None else _decode_counts(counts),
     )
 
 
@@ -244,12 +277,13 @@ def row_of_attempt(key: TaskKey, ordinal: int, event: Placed) -> Row:
         None,
         None,
         None,
+        int(key.element == PLAIN),
     )
 
 
 def attempt_of_row(row: Row) -> Attempt:
     (id, task_id, element, ordinal, _node, allocation, boot_id, spool_id, launch_number, epoch,
-     placed_us, started_us, ended_us, end) = row  # fmt: skip
+     placed_us, started_us, ended_us, end, _is_whole) = row  # fmt: skip
     return Attempt(
         id=id,
         task_id=task_id,

@@ -66,6 +66,11 @@ class LogFolder:
         finally:
             os.close(fd)
 
+    def remove(self, attempt: str) -> None:
+        """Every copy of this attempt's output; there may be none."""
+        for path in (self.folder / attempt[:2]).glob(f"{attempt}.*"):
+            path.unlink(missing_ok=True)
+
     def _path(self, attempt: str, rank: int, stream: str) -> Path:
         return self.folder / attempt[:2] / f"{attempt}.{rank}.{stream}"
 

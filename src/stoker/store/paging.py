@@ -3,13 +3,15 @@
 A page begins after the last row of the one before (keyset), so no row comes twice and none is left
 out, whatever is inserted meanwhile; the cost of a page does not grow with its depth. Submission
 order is the order of ids: a clock that jumps changes no list. Tasks that have not finished count
-as finishing last.
+as finishing last. An array is one row among the others, however many elements it has; its elements
+are a list of their own.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -18,10 +20,21 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from stoker.domain.errors import InvalidSpec
+from stoker.domain.key import PLAIN
 from stoker.domain.lifecycle import State
 
 from .codec import Row
-from .statements import LISTED, UNFINISHED, ZERO, Statement, compiled, in_states
+from .statements import (
+    ALSO_WHOLE,
+    ELEMENTS,
+    LISTED,
+    UNFINISHED,
+    WHOLE,
+    ZERO,
+    Statement,
+    compiled,
+    in_states,
+)
 from .tables import events, tasks
 
 Sort = Literal["id", "submitted", "finished", "position"]
@@ -41,6 +54,10 @@ class Query(Struct, frozen=True, kw_only=True):
     name: str = ""
     """Part of the name; ASCII letters match in either case."""
     outcome: str = ""
+    elements: bool = False
+    """Also the elements of arrays that are tasks of their own."""
+    array: int | None = None
+    """Only the elements of this one, in the order of their indices, whatever `sort` says."""
     sort: Sort = "id"
     descending: bool = True
     cursor: str = ""
@@ -54,6 +71,8 @@ class _Shape(Struct, frozen=True):
     owner: bool
     name: bool
     outcome: bool
+    whole: bool
+    array: bool
     sort: Sort
     descending: bool
     follows: bool
@@ -81,8 +100,8 @@ class Paging:
     def probe(self, query: Query) -> str | None:
         """SQL that counts, up to FEW + 1, the tasks in the states of this query; None when the
         answer would make no difference to its statement."""
-        matters = query.sort in _BY_ID and _only_unfinished(query.states)
-        return self._probe(query.states) if matters else None
+        matters = _order(query)[0] in _BY_ID and _only_unfinished(query.states)
+        return self._probe(query.states, _whole(query)) if matters else None
 
     def statement(self, query: Query, *, few: bool = True) -> tuple[str, Row]:
         """SQL and parameters for one row more than a page. `few`: what `probe` found; then finding
@@ -93,20 +112,25 @@ class Paging:
 
     def _ask(self, query: Query, few: bool) -> tuple[str, Row]:
         after = _read_cursor(query)
+        sort, descending = _order(query)
         shape = _Shape(
             states=query.states,
             owner=bool(query.owner),
             name=bool(query.name),
             outcome=bool(query.outcome),
-            sort=query.sort,
-            descending=query.descending,
-            follows=after is not None,
+            whole=_whole(query),
+            array=query.array is not None,
+            sort=sort,
+            descending=descending,
+            follows=after is not None and query.array is None,
             by_state=few and _only_unfinished(query.states),
         )
         values: dict[str, object] = {
             "owner": query.owner,
             "name": query.name,
             "outcome": query.outcome,
+            "array": query.array,
+            "beyond": PLAIN if after is None else max(PLAIN, after.key[-1]),
             "limit": query.limit + 1,
         }
         if after is not None:
@@ -115,28 +139,37 @@ class Paging:
         return made.sql, tuple(values[name] for name in made.parameters)
 
     def _build(self, shape: _Shape) -> Statement:
-        key = _key_columns(shape)
-        columns = [*key, tasks.c.id, tasks.c.element]
-        order = [c.desc() if shape.descending else c.asc() for c in columns]
-        found = sa.select(tasks).where(*self._conditions(shape)).order_by(*order)
-        if shape.follows:
-            binds: list[Any] = [sa.bindparam(f"after_{number}") for number in range(len(columns))]
-            here, there = sa.tuple_(*columns), sa.tuple_(*binds)
-            found = found.where(here < there if shape.descending else here > there)
-        found = found.limit(sa.bindparam("limit")).offset(ZERO)
+        found, key = self._found(shape), _key_columns(shape)
+        if _is_mixed(shape):
+            shown = _with_spec(found.with_only_columns(*LISTED))
+            both = sa.union_all(*(shown.where(part) for part in (WHOLE, ELEMENTS)))
+            order = _directed(shape, [sa.literal_column("1"), sa.literal_column("2")])
+            return compiled(self._dialect, _page(both.order_by(*order)))
+        order = _directed(shape, _ordering(shape))
+        found = _page(found.order_by(*order))
         if not _must_sort(shape):
-            shown = found.with_only_columns(*LISTED, *key)
-        else:  # sort keys, not rows: what is shown of a page is looked up afterwards
-            keys = found.with_only_columns(tasks.c.id, tasks.c.element).subquery()
-            same = sa.and_(tasks.c.id == keys.c.id, tasks.c.element == keys.c.element)
-            shown = sa.select(*LISTED, *key).join(keys, same).order_by(*order)
-        return compiled(self._dialect, shown.join(events, events.c.seq == tasks.c.spec_seq))
+            return compiled(self._dialect, _with_spec(found.with_only_columns(*LISTED, *key)))
+        # Sort keys, not rows: what is shown of a page is looked up afterwards.
+        keys = found.with_only_columns(*tasks.primary_key).subquery()
+        same = [column == keys.c[column.name] for column in tasks.primary_key]
+        shown = sa.select(*LISTED, *key).join(keys, sa.and_(*same)).order_by(*order)
+        return compiled(self._dialect, _with_spec(shown))
 
-    def _build_probe(self, states: frozenset[State]) -> str:
+    def _found(self, shape: _Shape) -> sa.Select[Any]:
+        """The rows of this list from its cursor on, in no order."""
+        found = sa.select(tasks).where(*self._conditions(shape))
+        if not shape.follows:
+            return found
+        columns = _ordering(shape)
+        binds: list[Any] = [sa.bindparam(f"after_{number}") for number in range(len(columns))]
+        here, there = sa.tuple_(*columns), sa.tuple_(*binds)
+        return found.where(here < there if shape.descending else here > there)
+
+    def _build_probe(self, states: frozenset[State], whole: bool) -> str:
         some = (
             sa.select(sa.literal_column("1"))
             .select_from(tasks)
-            .where(in_states(states), UNFINISHED)
+            .where(in_states(states), UNFINISHED, *([ALSO_WHOLE] if whole else []))
             .limit(sa.literal_column(str(FEW + 1)))
             .offset(ZERO)
             .subquery()
@@ -145,6 +178,16 @@ class Paging:
 
     def _conditions(self, shape: _Shape) -> list[Any]:
         found: list[Any] = []
+        if shape.whole:
+            found.append(ALSO_WHOLE if shape.by_state or _only_finished(shape) else WHOLE)
+        if shape.array:
+            # A sum has no index: by their states they are found without a walk through the array.
+            id = tasks.c.id + ZERO if shape.by_state else tasks.c.id
+            found += [
+                *([] if shape.by_state else [ELEMENTS]),
+                id == sa.bindparam("array"),
+                tasks.c.element > sa.bindparam("beyond"),
+            ]
         if shape.states:
             found.append(in_states(shape.states))
         if shape.by_state:
@@ -165,7 +208,7 @@ class Paging:
 
 def cursor_after(query: Query, row: Row) -> str:
     """Where the page after `row` begins."""
-    place = _Place(query.sort, query.descending, (*row[len(LISTED) :], row[0], row[1]))
+    place = _Place(*_order(query), (*row[len(LISTED) :], row[0], row[1]))
     return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")
 
 
@@ -178,12 +221,20 @@ def _read_cursor(query: Query) -> _Place | None:
         place = msgspec.json.decode(raw, type=_Place)
     except (binascii.Error, msgspec.DecodeError, ValueError) as error:
         raise InvalidSpec("bad_cursor", field="cursor") from error
-    same = (place.sort, place.descending) == (query.sort, query.descending)
-    width = 2 if query.sort in _BY_ID else 3
+    same = (place.sort, place.descending) == _order(query)
+    width = 2 if place.sort in _BY_ID else 3
     fits = len(place.key) == width and all(abs(number) <= NEVER for number in place.key)
     if not (same and fits):
         raise InvalidSpec("bad_cursor", field="cursor")
     return place
+
+
+def _order(query: Query) -> tuple[Sort, bool]:
+    return ("id", False) if query.array is not None else (query.sort, query.descending)
+
+
+def _whole(query: Query) -> bool:
+    return not query.elements and query.array is None
 
 
 def _only_unfinished(states: frozenset[State]) -> bool:
@@ -194,13 +245,43 @@ def _only_finished(shape: _Shape) -> bool:
     return shape.sort == "finished" and (shape.outcome or shape.states == {State.FINISHED})
 
 
+def _by_end(shape: _Shape) -> bool:
+    """Whether the index of ends has exactly these."""
+    return shape.whole and _only_finished(shape)
+
+
 def _must_sort(shape: _Shape) -> bool:
     """Whether no index has the rows in this order already."""
     if shape.sort in _BY_ID:
         return shape.by_state
     if shape.sort == "position":
         return not (shape.by_state and len(shape.states) == 1)
-    return not _only_finished(shape)
+    return not _by_end(shape)
+
+
+def _page(rows: Any) -> Any:
+    return rows.limit(sa.bindparam("limit")).offset(ZERO)
+
+
+def _directed(shape: _Shape, columns: Sequence[Any]) -> list[Any]:
+    return [column.desc() if shape.descending else column.asc() for column in columns]
+
+
+def _with_spec(rows: sa.Select[Any]) -> sa.Select[Any]:
+    return rows.join(events, events.c.seq == tasks.c.spec_seq)
+
+
+def _is_mixed(shape: _Shape) -> bool:
+    """Whether elements are listed among the others by id: both are walked, and merged."""
+    return not (shape.whole or shape.array or shape.by_state) and shape.sort in _BY_ID
+
+
+def _ordering(shape: _Shape) -> list[Any]:
+    """The columns of the order; the beginning of a cursor's key."""
+    if shape.array:
+        return [tasks.c.element]
+    last = [tasks.c.id] if shape.whole else [tasks.c.id, tasks.c.element]
+    return [*_key_columns(shape), *last]
 
 
 def _key_columns(shape: _Shape) -> list[Any]:

@@ -86,7 +86,7 @@ class Readers:
         return self._pool.fetch(self._sql.last_seq.sql)[0][0] or 0
 
     def counts(self) -> dict[State, int]:
-        """How many tasks are in each state."""
+        """How many tasks are in each state; an array is one."""
         found: dict[str, int] = dict(self._pool.fetch(self._sql.counts.sql))
         return {state: found.get(str(state), 0) for state in State}
 
@@ -95,10 +95,10 @@ class Readers:
         return [attempt_of_row(row) for row in rows]
 
     def _events(self, cursor: Cursor, key: TaskKey) -> list[EventRow]:
-        rows = cursor.execute(self._sql.events_of.sql, tuple(key)).fetchall()
+        rows = cursor.execute(self._sql.told_of.sql, tuple(key)).fetchall()
         return [_event(row) for row in rows]
 
 
 def _event(row: Row) -> EventRow:
-    seq, task_id, element, _version, at_us, kind, body, _spec = row
+    seq, task_id, element, _version, at_us, kind, body = row
     return EventRow(seq, str(TaskKey(task_id, element)), kind, from_us(at_us), Raw(body))

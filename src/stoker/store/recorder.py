@@ -9,32 +9,48 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import sqlalchemy as sa
 
 from stoker.domain.attempt import Attempt
 from stoker.domain.errors import StaleWrite, StoreDown
-from stoker.domain.event import Event
-from stoker.domain.key import TaskKey
+from stoker.domain.event import Deleted, Event
+from stoker.domain.indices import Indices
+from stoker.domain.key import PLAIN, TaskKey
 from stoker.domain.lifecycle import State, Task
 from stoker.domain.node import Incarnation
 from stoker.domain.task import TaskSpec
 
-from .base import Change, WaitingRow
+from .base import ArrayRow, Change, WaitingRow
 from .checks import check
-from .codec import TASK_WIDTH, Row, attempt_of_row, decode_spec, event_of, task_of_row
+from .codec import (
+    TASK_WIDTH,
+    Row,
+    attempt_of_row,
+    decode_spec,
+    event_of,
+    from_us,
+    from_us_or_none,
+    task_of_row,
+)
 from .database import ServerLock, as_url, keep_private, open_engine, refuse_network_disk
+from .erasing import erase
 from .migrate import migrate
 from .readers import Readers
 from .reading import ReadPool
 from .recording import write_changes
 from .statements import Cursor, Reads, Statement, Writes
-from .writer import Writer
+from .writer import Writer, WriterLike
+
+MakeWriter = Callable[[sa.Engine], WriterLike]
+_T = TypeVar("_T")
 
 
-def open_store(path_or_url: str | os.PathLike[str]) -> SqlStore:
+def open_store(path_or_url: str | os.PathLike[str], writer: MakeWriter | None = None) -> SqlStore:
     """Lock, migrate and open the records. Raises StoreError when they cannot be served."""
     url = as_url(path_or_url)
     engine = open_engine(url)
@@ -44,7 +60,8 @@ def open_store(path_or_url: str | os.PathLike[str]) -> SqlStore:
     try:
         keep_private(path)
         migrate(engine)
-        return SqlStore(engine, open_engine(url, readonly=True), lock)
+        made = None if writer is None else writer(engine)
+        return SqlStore(engine, open_engine(url, readonly=True), lock, made)
     except BaseException as error:
         lock.release()
         if isinstance(error, sa.exc.DBAPIError):
@@ -53,18 +70,26 @@ def open_store(path_or_url: str | os.PathLike[str]) -> SqlStore:
 
 
 class SqlStore:
-    """Meets `base.Store`."""
+    """Meets `base.Store`. With a writer of the caller's own, nothing here uses a thread."""
 
-    def __init__(self, engine: sa.Engine, readonly: sa.Engine, lock: ServerLock) -> None:
+    def __init__(
+        self,
+        engine: sa.Engine,
+        readonly: sa.Engine,
+        lock: ServerLock,
+        writer: WriterLike | None = None,
+    ) -> None:
         self._lock = lock
         self._driver = engine.dialect.loaded_dbapi
         self._writes = Writes.on(engine.dialect)
         self._reads = Reads.on(engine.dialect)
         self._pool = ReadPool(readonly)
         self.readers = Readers(self._pool)
-        self._next_id = self._one(self._reads.last_id) + 1
+        last_ids = (self._one(self._reads.last_id), self._one(self._reads.last_told_id))
+        self._next_id = max(last_ids) + 1
         self._last_seq = self._one(self._reads.last_seq)
-        self._writer = Writer(engine)
+        self._threads = writer is None
+        self._writer: WriterLike = Writer(engine) if writer is None else writer
 
     @property
     def failing(self) -> str:
@@ -88,6 +113,12 @@ class SqlStore:
     async def record(self, changes: Sequence[Change]) -> int:
         return int(await self._writer.do(self._record, changes))
 
+    async def erase(self, tasks: Sequence[Task], deleted: Deleted) -> int:
+        return int(await self._writer.do(self._erase, (tasks, deleted)))
+
+    async def remember(self, name: str, value: str) -> None:
+        await self._writer.do(self._remember, (value, f"kept.{name}"))
+
     async def renumber(
         self, attempt: str, before: int, after: int, incarnation: Incarnation
     ) -> None:
@@ -102,6 +133,10 @@ class SqlStore:
     async def highest_launch_number(self, node: str) -> int:
         return self._one(self._reads.highest_launch, node)
 
+    async def recall(self, name: str) -> str | None:
+        rows = self._pool.fetch(self._reads.meta.sql, (f"kept.{name}",))
+        return str(rows[0][0]) if rows else None
+
     async def task(self, key: TaskKey) -> Task | None:
         rows = self._pool.fetch(self._reads.task.sql, tuple(key))
         return _task(rows[0]) if rows else None
@@ -113,18 +148,27 @@ class SqlStore:
         return [_task(row) for row in rows]
 
     async def waiting(self) -> list[WaitingRow]:
-        return await asyncio.to_thread(self._waiting)
+        return await self._aside(self._waiting)
 
     async def live(self) -> list[tuple[Task, Attempt]]:
-        return await asyncio.to_thread(self._live)
+        return await self._aside(self._live)
+
+    async def arrays(self) -> list[ArrayRow]:
+        return await self._aside(self._arrays)
+
+    async def outcomes(self, keys: Sequence[TaskKey]) -> dict[TaskKey, str | None]:
+        return await self._aside(lambda: self._outcomes(keys))
 
     async def attempt(self, id: str) -> Attempt | None:
         rows = self._pool.fetch(self._reads.attempt.sql, (id,))
         return attempt_of_row(rows[0]) if rows else None
 
+    async def attempts_of(self, keys: Sequence[TaskKey]) -> list[str]:
+        return await self._aside(lambda: self._attempts_of(keys))
+
     async def history(self, key: TaskKey) -> list[Event]:
         rows = self._pool.fetch(self._reads.events_of.sql, tuple(key))
-        return [event_of(kind, at, body, spec) for *_, at, kind, body, spec in rows]
+        return [event_of(kind, at, body, spec) for *_, at, kind, body, spec, _of in rows]
 
     def check(self) -> list[str]:
         return check(self._pool)
@@ -138,6 +182,20 @@ class SqlStore:
             raise StaleWrite(why=str(error)) from error
         self._last_seq = after[-1]  # also when this is rolled back: a gap is harmless
         return after
+
+    def _erase(self, cursor: Cursor, calls: list[tuple[Sequence[Task], Deleted]]) -> list[int]:
+        after: list[int] = []
+        for tasks, deleted in calls:
+            self._last_seq = erase(cursor, self._writes, tasks, deleted, self._last_seq)
+            after.append(self._last_seq)
+        return after
+
+    def _remember(self, cursor: Cursor, rows: list[Row]) -> list[None]:
+        for value, name in rows:
+            cursor.execute(self._writes.set_meta.sql, (value, name))
+            if cursor.rowcount == 0:
+                cursor.execute(self._writes.new_meta.sql, (name, value))
+        return [None] * len(rows)
 
     def _renumber(self, cursor: Cursor, rows: list[Row]) -> list[None]:
         for row in rows:
@@ -157,22 +215,78 @@ class SqlStore:
     def _one(self, statement: Statement, *parameters: object) -> int:
         return self._pool.fetch(statement.sql, parameters)[0][0] or 0
 
+    async def _aside(self, read: Callable[[], _T]) -> _T:
+        """What may take long, beside the event loop."""
+        return await asyncio.to_thread(read) if self._threads else read()
+
     def _waiting(self) -> list[WaitingRow]:
         specs: dict[str, TaskSpec] = {}  # tasks of one batch are much alike
         rows: list[WaitingRow] = []
-        for id, element, owner, state, position, version, raw in self._pool.fetch(
-            self._reads.waiting.sql
-        ):
+        for (
+            id, element, owner, state, position, version, submitted_us, not_before_us, anyway,
+            attempts, never_ran, raw,
+        ) in self._pool.fetch(self._reads.waiting.sql):  # fmt: skip
             spec = specs.get(raw)
             if spec is None:
                 spec = specs[raw] = decode_spec(raw)
-            key = TaskKey(id, element)
-            rows.append(WaitingRow(key, owner, State(state), position, version, spec))
+            row = WaitingRow(
+                TaskKey(id, element),
+                owner,
+                State(state),
+                position,
+                version,
+                spec,
+                from_us(submitted_us),
+                from_us_or_none(not_before_us),
+                bool(anyway),
+                attempts,
+                never_ran,
+            )
+            rows.append(row)
         return rows
 
     def _live(self) -> list[tuple[Task, Attempt]]:
         rows = self._pool.fetch(self._reads.live.sql)
         return [(_task(row[:TASK_WIDTH]), attempt_of_row(row[TASK_WIDTH:])) for row in rows]
+
+    def _arrays(self) -> list[ArrayRow]:
+        with self._pool.snapshot() as cursor:
+            ids = [id for (id,) in cursor.execute(self._reads.arrays.sql).fetchall()]
+            return [self._array(cursor, id) for id in ids]
+
+    def _array(self, cursor: Cursor, id: int) -> ArrayRow:
+        runs: dict[int, tuple[int, int]] = {}
+        states: Counter[State] = Counter()
+        outcomes: Counter[str] = Counter()
+        for run, state, outcome, first, last, count in cursor.execute(
+            self._reads.element_runs.sql, (id,)
+        ).fetchall():
+            low, high = runs.get(run, (first, last))
+            runs[run] = (min(low, first), max(high, last))
+            states[State(state)] += count
+            if outcome is not None:
+                outcomes[outcome] += count
+        return ArrayRow(id, Indices.of_ranges(runs.values()), dict(states), dict(outcomes))
+
+    def _outcomes(self, keys: Sequence[TaskKey]) -> dict[TaskKey, str | None]:
+        found: dict[TaskKey, str | None] = {}
+        with self._pool.snapshot() as cursor:
+            for key in keys:
+                row = cursor.execute(self._reads.outcome.sql, tuple(key)).fetchone()
+                if row is not None:
+                    found[key] = row[0]
+        return found
+
+    def _attempts_of(self, keys: Sequence[TaskKey]) -> list[str]:
+        ids: list[str] = []
+        with self._pool.snapshot() as cursor:
+            for id, element in keys:
+                if element == PLAIN:
+                    rows = cursor.execute(self._reads.attempt_ids.sql, (id,)).fetchall()
+                else:
+                    rows = cursor.execute(self._reads.attempts_of.sql, (id, element)).fetchall()
+                ids += [row[0] for row in rows]
+        return ids
 
 
 def _task(row: Row) -> Task:

@@ -16,6 +16,8 @@ from stoker.domain.lifecycle import LIVE, WAITING, State
 from .codec import NO_GPUS
 from .tables import allocations, attempts, events, meta, tasks
 
+_ARRAY: sa.ColumnClause[int] = sa.literal_column("-1")
+
 
 class Cursor(Protocol):
     """The part of a driver's cursor that we use."""
@@ -47,12 +49,28 @@ def compiled(dialect: sa.Dialect, statement: sa.sql.ClauseElement, *columns: str
     return Statement(str(made), tuple(made.positiontup or ()))
 
 
-UNFINISHED = sa.text("state <> 'FINISHED'")
-"""Literally as in the partial index, which a database uses only then."""
-
-
 ZERO: sa.ColumnClause[int] = sa.literal_column("0")
 """In the text: an offset that is not said becomes a parameter on SQLite."""
+
+
+ONE: sa.ColumnClause[int] = sa.literal_column("1")
+
+
+WHOLE = tasks.c.is_whole == ONE
+"""Plain tasks and arrays: one part of the table."""
+
+
+ELEMENTS = tasks.c.is_whole == ZERO
+"""The other part."""
+
+
+ALSO_WHOLE = tasks.c.element < ZERO
+"""WHOLE for rows that are found by an index, as in that index. To a database that has not counted,
+the beginning of a key looks like a few rows."""
+
+
+UNFINISHED = sa.text("state <> 'FINISHED'")
+"""Literally as in the partial index, which a database uses only then."""
 
 
 def in_states(states: frozenset[State]) -> sa.ColumnElement[bool]:
@@ -67,9 +85,16 @@ LISTED = (
 
 CHANGING = (
     "attempts", "attempt", "node", "gpu_ids", "started_us", "finished_us", "stop_cause",
-    "stopped_by", "outcome", "reason", "end", "shown", "why",
+    "stopped_by", "outcome", "reason", "end", "shown", "why", "anyway", "not_before_us", "retried",
+    "never_ran", "counts",
 )  # fmt: skip
 """The columns of `codec.changing_part`."""
+
+
+MOVING = ("state", "version", "position", *CHANGING)
+EDITING = ("state", "version", "position", "name", "spec_seq", *CHANGING, "size")
+"""What an event changes of a task, and what an edit does: in the order of the columns, which is the
+order of the parameters."""
 
 
 WAITING_TASK = (
@@ -78,6 +103,17 @@ WAITING_TASK = (
 )  # fmt: skip
 """The columns that say something about a task that has only been submitted. Binding the others,
 all NULL, would cost as much again."""
+
+
+TOLD = (
+    events.c.seq, events.c.task_id, events.c.element, events.c.version, events.c.at_us,
+    events.c.kind, events.c.body,
+)  # fmt: skip
+"""An event without the spec it may have."""
+
+
+EVENT = (*(column.name for column in TOLD), "spec")
+UNFOLDED_EVENT = (*(column.name for column in TOLD), "spec_of")
 
 
 class _Prepared:
@@ -106,24 +142,20 @@ class Writes(_Prepared):
         self.new_task = insert(tasks)
         self.new_waiting_task = compiled(
             dialect,
-            sa.insert(tasks).values(
+            sa.insert(tasks)
+            .values(
                 {name: sa.bindparam(name) for name in WAITING_TASK}
-                | {"attempts": sa.literal_column("0"), "gpu_ids": sa.literal_column(f"'{NO_GPUS}'")}
-            ),
+                | {"attempts": ZERO, "gpu_ids": sa.literal_column(f"'{NO_GPUS}'")}
+                | {"is_whole": ONE}
+            )
+            .inline(),  # nobody asks for the key back
         )
-        self.new_event = insert(events)
+        self.new_event = compiled(dialect, sa.insert(events), *EVENT)
+        self.new_unfolded_event = compiled(dialect, sa.insert(events), *UNFOLDED_EVENT)
         self.new_attempt = insert(attempts)
         self.new_allocation = insert(allocations)
-        self.move_task = compiled(
-            dialect,
-            sa.update(tasks)
-            .values({name: sa.bindparam(f"new_{name}") for name in ("state", "version", *CHANGING)})
-            .where(
-                tasks.c.id == sa.bindparam("id_"),
-                tasks.c.element == sa.bindparam("element_"),
-                tasks.c.version == sa.bindparam("before"),
-            ),
-        )
+        self.move_task = compiled(dialect, _update(MOVING))
+        self.edit_task = compiled(dialect, _update(EDITING))
         is_open = sa.and_(attempts.c.id == sa.bindparam("id_"), attempts.c.ended_us.is_(None))
         self.start_attempt = compiled(
             dialect,
@@ -158,6 +190,46 @@ class Writes(_Prepared):
             .values(value=sa.bindparam("new"))
             .where(meta.c.key == sa.bindparam("key_")),
         )
+        self.new_meta = insert(meta)
+        self.whole = compiled(
+            dialect,
+            sa.select(tasks.c.version, tasks.c.spec_seq).where(
+                tasks.c.id == sa.bindparam("id_"), WHOLE
+            ),
+        )
+        is_of: sa.BindParameter[int] = sa.bindparam("id_")
+        # Both are named, so that the rows are found by the key, which begins with it.
+        whole_or_not = tasks.c.is_whole.in_([ZERO, sa.literal_column("1")])
+        of_task = sa.and_(whole_or_not, tasks.c.id == is_of)
+        self.live_rows = compiled(
+            dialect, sa.select(sa.func.count()).select_from(tasks).where(of_task, in_states(LIVE))
+        )
+        self.erase_tasks = compiled(dialect, sa.delete(tasks).where(of_task))
+        self.erase_events = compiled(dialect, sa.delete(events).where(events.c.task_id == is_of))
+        self.erase_attempts = compiled(
+            dialect, sa.delete(attempts).where(attempts.c.task_id == is_of)
+        )
+
+
+def _update(names: tuple[str, ...]) -> sa.Update:
+    return (
+        sa.update(tasks)
+        .values({name: sa.bindparam(f"new_{name}") for name in names})
+        .where(
+            tasks.c.is_whole == sa.bindparam("is_whole_"),
+            tasks.c.id == sa.bindparam("id_"),
+            tasks.c.element == sa.bindparam("element_"),
+            tasks.c.version == sa.bindparam("before"),
+        )
+    )
+
+
+def _is_task() -> tuple[sa.ColumnElement[bool], ...]:
+    return (
+        tasks.c.is_whole.in_([ZERO, ONE]),  # so that the key is used
+        tasks.c.id == sa.bindparam("id_"),
+        tasks.c.element == sa.bindparam("element_"),
+    )
 
 
 class Reads(_Prepared):
@@ -172,14 +244,15 @@ class Reads(_Prepared):
         )
         order = (tasks.c.position, tasks.c.id, tasks.c.element)
 
-        is_task = (tasks.c.id == sa.bindparam("id_"), tasks.c.element == sa.bindparam("element_"))
+        is_task = _is_task()
         self.task = compiled(dialect, with_spec.where(*is_task))
         self.listed_task = compiled(dialect, with_spec.with_only_columns(*LISTED).where(*is_task))
         self.waiting = compiled(
             dialect,
             with_spec.with_only_columns(
                 tasks.c.id, tasks.c.element, tasks.c.owner, tasks.c.state, tasks.c.position,
-                tasks.c.version, events.c.spec,
+                tasks.c.version, tasks.c.submitted_us, tasks.c.not_before_us, tasks.c.anyway,
+                tasks.c.attempts, tasks.c.never_ran, events.c.spec,
             )
             .where(UNFINISHED, in_states(WAITING))
             .order_by(*order),
@@ -203,14 +276,21 @@ class Reads(_Prepared):
             )
             .order_by(attempts.c.ordinal),
         )
+        is_event_of = (
+            events.c.task_id == sa.bindparam("id_"),
+            events.c.element == sa.bindparam("element_"),
+        )
+        shared = events.alias("shared")
+        spec = sa.func.coalesce(events.c.spec, shared.c.spec)
         self.events_of = compiled(
             dialect,
-            select(*events.columns)
-            .where(
-                events.c.task_id == sa.bindparam("id_"),
-                events.c.element == sa.bindparam("element_"),
-            )
+            select(*TOLD, spec, events.c.spec_of)
+            .outerjoin_from(events, shared, shared.c.seq == events.c.spec_of)
+            .where(*is_event_of)
             .order_by(events.c.version),
+        )
+        self.told_of = compiled(
+            dialect, select(*TOLD).where(*is_event_of).order_by(events.c.version)
         )
         self.allocations_of = compiled(
             dialect,
@@ -229,13 +309,14 @@ class Reads(_Prepared):
         )
         self.last_seq = compiled(dialect, select(sa.func.max(events.c.seq)))
         self.first_seq = compiled(dialect, select(sa.func.min(events.c.seq)))
-        self.last_id = compiled(dialect, select(sa.func.max(tasks.c.id)))
+        self.last_id = compiled(dialect, select(sa.func.max(tasks.c.id)).where(WHOLE))
+        self.last_told_id = compiled(dialect, select(sa.func.max(events.c.task_id)))
         self.meta = compiled(
             dialect, sa.select(meta.c.value).where(meta.c.key == sa.bindparam("key_"))
         )
         self.events_after = compiled(
             dialect,
-            select(*events.columns)
+            select(*TOLD)
             .where(events.c.seq > sa.bindparam("after"))
             .order_by(events.c.seq)
             .limit(sa.bindparam("most"))
@@ -244,9 +325,49 @@ class Reads(_Prepared):
         self.counts = compiled(
             dialect,
             sa.union_all(
-                select(tasks.c.state, sa.func.count()).where(UNFINISHED).group_by(tasks.c.state),
+                select(tasks.c.state, sa.func.count())
+                .where(UNFINISHED, ALSO_WHOLE)
+                .group_by(tasks.c.state),
                 select(sa.literal_column(f"'{State.FINISHED}'"), sa.func.count())
                 .select_from(tasks)
-                .where(sa.text("finished_us IS NOT NULL")),
+                .where(tasks.c.finished_us.is_not(None), ALSO_WHOLE),
             ),
+        )
+        self._of_arrays(dialect)
+
+    def _of_arrays(self, dialect: sa.Dialect) -> None:
+        self.arrays = compiled(
+            dialect,
+            sa.select(tasks.c.id)
+            .where(UNFINISHED, in_states(WAITING | LIVE), ALSO_WHOLE, tasks.c.size.is_not(None))
+            .order_by(tasks.c.id),
+        )
+        # In a run of neighbours an index grows as fast as its rank: their difference names the run.
+        rank = sa.func.row_number().over(order_by=tasks.c.element)
+        each = (
+            sa.select(
+                (tasks.c.element - rank).label("run"),
+                tasks.c.element,
+                tasks.c.state,
+                tasks.c.outcome,
+            )
+            .where(ELEMENTS, tasks.c.id == sa.bindparam("id_"))
+            .subquery()
+        )
+        alike = (each.c.run, each.c.state, each.c.outcome)
+        self.element_runs = compiled(
+            dialect,
+            sa.select(
+                *alike, sa.func.min(each.c.element), sa.func.max(each.c.element), sa.func.count()
+            ).group_by(*alike),
+        )
+        self.outcome = compiled(
+            dialect,
+            sa.select(tasks.c.outcome).where(*_is_task()),
+        )
+        self.attempt_ids = compiled(
+            dialect,
+            sa.select(attempts.c.id)
+            .where(attempts.c.task_id == sa.bindparam("id_"))
+            .order_by(attempts.c.element, attempts.c.ordinal),
         )

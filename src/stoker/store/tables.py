@@ -1,7 +1,8 @@
 """The tables. Migrations make them; a test says that migrations and this file agree.
 
-A spec is stored once, in the event that brought it (`events.spec`); `tasks.spec_seq` points there.
-So task rows stay small: scans, updates and batches are fast, and nothing is written twice.
+A spec is stored once, in the event that brought it (`events.spec`); `tasks.spec_seq` points there,
+and so do the elements of an array (`events.spec_of`). So task rows stay small: scans, updates and
+batches are fast, and nothing is written twice.
 Instants are integer microseconds UTC. What a query filters or sorts by has a column; the rest is
 msgspec JSON (text: Python's sqlite3 binds it twice as fast as bytes), so that a new field needs no
 migration.
@@ -17,12 +18,15 @@ _Int = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 _UNFINISHED = sa.text("state <> 'FINISHED'")
 _EXCLUSIVE = sa.text("exclusive = 1")
+_ZERO = sa.text("0")
 
 tasks = sa.Table(
     "tasks",
     metadata,
-    sa.Column("id", _Int, primary_key=True, autoincrement=False),
-    sa.Column("element", _Int, primary_key=True, autoincrement=False),
+    sa.Column("id", _Int, nullable=False, autoincrement=False),
+    sa.Column("element", _Int, nullable=False, autoincrement=False),
+    # A key's columns come first: the integrity check of SQLite 3.40 mistakes others for missing.
+    sa.Column("is_whole", sa.Integer, nullable=False, autoincrement=False),
     sa.Column("owner", sa.Text, nullable=False),
     sa.Column("state", sa.Text, nullable=False),
     sa.Column("version", sa.Integer, nullable=False),
@@ -43,23 +47,37 @@ tasks = sa.Table(
     sa.Column("end", sa.Text),
     sa.Column("shown", sa.Text, nullable=False),
     sa.Column("why", sa.Text),
+    sa.Column("anyway", sa.Integer, nullable=False, server_default=_ZERO),
+    sa.Column("not_before_us", _Int),
+    sa.Column("retried", sa.Integer, nullable=False, server_default=_ZERO),
+    sa.Column("never_ran", sa.Integer, nullable=False, server_default=_ZERO),
+    sa.Column("counts", sa.Text),
+    sa.Column("origin", sa.Text),
+    sa.Column("size", sa.Integer),  # of an array: how many elements; NULL = it is none
+    # Tasks and whole arrays stand together by id, behind the elements of each array: every list
+    # walks the table itself, no elements are in its way, and what is new is put at the end.
+    sa.PrimaryKeyConstraint("is_whole", "id", "element"),
     sqlite_with_rowid=False,  # rows are small: one tree instead of table and index
 )
 sa.Index(
     "tasks_unfinished",
     tasks.c.state,
     tasks.c.position,
+    tasks.c.id,
+    tasks.c.element,
     sqlite_where=_UNFINISHED,
     postgresql_where=_UNFINISHED,
 )
-_ENDED_ROWS = sa.text("finished_us IS NOT NULL")
+# Never "column = value" here, where a key is looked up by that column: SQLite would plan each look-up
+# again, since the value that is bound decides whether the index may be used.
+_WHOLE_ENDED = sa.text("finished_us IS NOT NULL AND element < 0")
 sa.Index(
     "tasks_finished",
     tasks.c.finished_us,
     tasks.c.id,
     tasks.c.element,
-    sqlite_where=_ENDED_ROWS,
-    postgresql_where=_ENDED_ROWS,
+    sqlite_where=_WHOLE_ENDED,
+    postgresql_where=_WHOLE_ENDED,
 )
 
 events = sa.Table(
@@ -75,6 +93,7 @@ events = sa.Table(
     sa.Column("kind", sa.Text, nullable=False),
     sa.Column("body", sa.Text, nullable=False),
     sa.Column("spec", sa.Text),
+    sa.Column("spec_of", _Int),  # of an array's element: the event that has its spec
     sa.UniqueConstraint("task_id", "element", "version"),
 )
 
@@ -95,8 +114,11 @@ attempts = sa.Table(
     sa.Column("started_us", _Int),
     sa.Column("ended_us", _Int),
     sa.Column("end", sa.Text),
+    sa.Column("is_whole", sa.Integer, nullable=False),
     sa.UniqueConstraint("task_id", "element", "ordinal"),
-    sa.ForeignKeyConstraint(["task_id", "element"], ["tasks.id", "tasks.element"]),
+    sa.ForeignKeyConstraint(
+        ["is_whole", "task_id", "element"], ["tasks.is_whole", "tasks.id", "tasks.element"]
+    ),
     sqlite_with_rowid=False,
 )
 sa.Index("attempts_launches", attempts.c.node, attempts.c.launch_number)
@@ -108,6 +130,7 @@ allocations = sa.Table(
     sa.Column("gpu_uuid", sa.Text, primary_key=True),
     sa.Column("node", sa.Text, nullable=False),
     sa.Column("exclusive", sa.Integer, nullable=False),
+    sa.Column("slot", sa.Integer, nullable=False, server_default=_ZERO),
     sqlite_with_rowid=False,
 )
 """Cards that live attempts hold. A row goes when its attempt is over."""
@@ -115,6 +138,7 @@ sa.Index(
     "allocations_exclusive",
     allocations.c.node,
     allocations.c.gpu_uuid,
+    allocations.c.slot,
     unique=True,
     sqlite_where=_EXCLUSIVE,
     postgresql_where=_EXCLUSIVE,
@@ -127,4 +151,5 @@ meta = sa.Table(
     sa.Column("value", sa.Text, nullable=False),
     sqlite_with_rowid=False,
 )
-"""epoch: how often a server has started on these records. database: which records these are."""
+"""epoch: how often a server has started on these records. database: which records these are.
+kept.<name>: what `remember` was given."""

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import groupby
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, Protocol
 
 import sqlalchemy as sa
 
@@ -32,6 +32,16 @@ MOST_IN_GROUP = 256
 
 Work = Callable[[Cursor, list[Any]], Sequence[Any]]
 """Gets the arguments of all calls that met, in order; gives as many results."""
+
+
+class WriterLike(Protocol):
+    """What the store needs of a writer."""
+
+    failing: str
+
+    async def do(self, work: Work, argument: Any) -> Any: ...
+
+    def close(self) -> None: ...
 
 
 class Writer:

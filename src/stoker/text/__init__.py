@@ -9,36 +9,56 @@ harmless. Only the catalogue of the language asked for is imported.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
-from .amounts import duration
+from typing_extensions import override
+
+from .amounts import duration, memory
 
 LANGUAGES = ("en", "zh")
 
 
 def message(code: str, values: Mapping[str, object], language: str) -> str:
-    """An error or a wait reason as one plain sentence."""
+    """An error or a wait reason as one plain sentence. Instants are in UTC."""
     texts = _catalogue(language)
     if code in texts:
-        return _fill(texts[code], values)
-    return _fill(texts["unknown_code"], {"code": code})
+        # a code may have another sentence for when one of its values is known
+        known = (f"{code}.{name}" for name, value in values.items() if value is not None)
+        special = (texts[key] for key in known if key in texts)
+        return _fill(next(special, texts[code]), values, language)
+    return _fill(texts["unknown_code"], {"code": code}, language)
+
+
+def many(code: str, values: Mapping[str, object], language: str) -> str | None:
+    """One sentence for the same reason on several nodes. `values`: those of the best of them,
+    `count`, and `nodes`, some of their names."""
+    template = _catalogue(language).get(f"{code}.many")
+    return None if template is None else _fill(template, values, language)
+
+
+def knows(code: str, language: str) -> bool:
+    """Whether this version has words for it: a newer server may have sent them already."""
+    return code in _catalogue(language)
 
 
 def hint(code: str, values: Mapping[str, object], language: str) -> str | None:
     """What to do about it, when there is something to say."""
     template = _catalogue(language).get(f"{code}.hint")
-    return None if template is None else _fill(template, values)
+    return None if template is None else _fill(template, values, language)
 
 
 def reason(code: str, values: Mapping[str, object], language: str) -> str:
     """Why a task ended. `values`: any of detail, exit_code, signal, by, limit (seconds)."""
     texts = _catalogue(language)
     known = _dressed(values, language)
+    if code == "elements_failed" and "detail" in known:
+        known["detail"] = str(known["detail"]).replace(" of ", "/")
     for variant in _variants(known):
         template = texts.get(f"reason.{code}.{variant}" if variant else f"reason.{code}")
         if template is not None:
-            return _fill(template, known)
-    return _fill(texts["reason.unknown"], {"code": code})
+            return _fill(template, known, language)
+    return _fill(texts["reason.unknown"], {"code": code}, language)
 
 
 def state_word(state: str, outcome: str | None, language: str) -> str:
@@ -51,7 +71,7 @@ def state_word(state: str, outcome: str | None, language: str) -> str:
 
 def phrase(key: str, language: str, **values: object) -> str:
     """A sentence of the command line. Its key is ours: an unknown one is a bug and raises."""
-    return _fill(_phrases(language)[key], values)
+    return _fill(_phrases(language)[key], values, language)
 
 
 def about_field(name: str, description: str, language: str) -> str:
@@ -78,18 +98,39 @@ def locale_language(environ: Mapping[str, str]) -> str:
     return "en"
 
 
-class _Values(dict[str, object]):
+_WORDED = {"when": "when.", "outcome": "outcome.", "why": "drained."}
+"""Values that may be codes themselves, and where their words are."""
+
+
+class _Value:
+    """A value in a sentence. `{need:size}` is in MiB, `{limit:time}` in seconds."""
+
+    def __init__(self, name: str, value: object, language: str) -> None:
+        self._name, self._value, self._language = name, value, language
+
+    @override
+    def __format__(self, spec: str) -> str:
+        value = self._value
+        if isinstance(value, int | float) and spec:
+            return memory(value) if spec == "size" else duration(value, self._language)
+        if isinstance(value, tuple | list | set | frozenset):
+            return ", ".join(map(str, value))
+        if isinstance(value, datetime):
+            return value.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        if self._name in _WORDED and isinstance(value, str):
+            return _catalogue(self._language).get(_WORDED[self._name] + value, value)
+        return str(value)
+
+
+class _Values(dict[str, _Value]):
     """What a sentence is filled with: a value that nobody gave shows as a question mark."""
 
-    def __missing__(self, key: str) -> str:
-        return "?"
+    def __missing__(self, key: str) -> _Value:
+        return _Value(key, "?", "en")
 
 
-def _fill(template: str, values: Mapping[str, object]) -> str:
-    shown = {
-        name: ", ".join(map(str, value)) if isinstance(value, tuple | list | set) else value
-        for name, value in values.items()
-    }
+def _fill(template: str, values: Mapping[str, object], language: str) -> str:
+    shown = {name: _Value(name, value, language) for name, value in values.items()}
     return template.format_map(_Values(shown))
 
 

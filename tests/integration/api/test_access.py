@@ -19,7 +19,7 @@ every_route = pytest.mark.parametrize("route", ROUTES, ids=lambda r: f"{r.method
 
 
 def target(route: Route) -> str:
-    return route.path.replace("{id}", "1")
+    return route.path.replace("{id}", "1").replace("{node}", "testbed")
 
 
 def without_token(server: ApiServer, method: str, path: str, **headers: str) -> tuple[int, bytes]:

@@ -42,6 +42,7 @@ def test_everything_about_a_task(server: ApiServer) -> None:
     assert shown["attempts"][0]["gpu_ids"] == shown["task"]["gpu_ids"]
     assert len(shown["attempts"]) == 1
     assert (shown["waits"], shown["unconfirmed"]) == ([], False)
+    assert (shown["task"]["origin"], shown["task"]["array"]) == (None, None)
 
 
 def test_a_held_task_says_why_it_waits_until_it_is_released(server: ApiServer) -> None:
@@ -85,7 +86,24 @@ def test_a_task_that_is_not_there(server: ApiServer, id: str) -> None:
         ({"command": "a", "workdir": "here"}, 422, "not_absolute", "workdir"),
         ({"command": "a", "gpus": 5}, 422, "too_many_gpus", "gpus"),
         ({"command": "a", "gpus": 1, "gpu_ids": [7]}, 422, "no_such_gpu", "gpu_ids"),
-        ({"command": "a", "queue": "q"}, 422, "not_yet", "queue"),
+        ({"command": "a", "queue": "q"}, 422, "unknown_queue", "queue"),
+        ({"command": "a", "notify": ["q"]}, 422, "not_yet", "notify"),
+        ({"command": "a", "after": ["1", "x"]}, 422, "bad_after", "after[1]"),
+        ({"command": "a", "after": ["999999"]}, 422, "dependency_unknown", "after[0]"),
+        ({"command": "a", "array": "0-"}, 422, "bad_array", "array"),
+        ({"command": "a", "array": "0-9999999"}, 422, "array_too_large", "array"),
+        ({"command": "a", "start_after": "soon"}, 422, "bad_start_after", "start_after"),
+        ({"command": "a", "start_after": "2030-01-01"}, 422, "time_zone_missing", "start_after"),
+        (
+            {"command": "a", "gpus": 1, "mode": "shared"},
+            422,
+            "shared_needs_memory",
+            "gpu_memory_mib",
+        ),
+        ({"command": "a", "mode": "reuse"}, 422, "needs_gpus", "mode"),
+        ({"command": "a", "gpus": 1, "gpu_memory_mib": 9}, 422, "needs_shared", "gpu_memory_mib"),
+        ({"command": "a", "gpus": 1, "gpu_model": ["H100"]}, 422, "no_such_model", "gpu_model"),
+        ({"command": "a", "node": "nowhere"}, 422, "no_such_node", "node"),
         ({"command": "a", "gpus": "1"}, 422, "wrong_type", "gpus"),
         ({"command": "a", "gpu": 1}, 422, "unknown_field", "gpu"),
         ({}, 422, "missing_field", "command"),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from stoker.domain.node import Node
 from stoker.engines.base import LaunchOrder
 from stoker.engines.fake import Behaviour, FakeEngine
 from stoker.flow.context import Flow
@@ -19,8 +20,7 @@ Behave = Callable[[LaunchOrder], Behaviour]
 @pytest.fixture
 async def flow(tmp_path: Path) -> AsyncIterator[Flow]:
     """One node with four cards; tasks run until told."""
-    engine = FakeEngine([a_node()], lambda _: Behaviour(run_for_s=None, output=b"hello\n"))
-    async with running_flow(tmp_path, engine) as flow:
+    async with running_flow(tmp_path, waiting_engine()) as flow:
         yield flow
 
 
@@ -28,3 +28,8 @@ async def flow(tmp_path: Path) -> AsyncIterator[Flow]:
 def restart(tmp_path: Path) -> Callable[[FakeEngine], object]:
     """Another server on the same records and the same engine."""
     return lambda engine: running_flow(tmp_path, engine)
+
+
+def waiting_engine(*nodes: Node) -> FakeEngine:
+    """Tasks run until told."""
+    return FakeEngine(nodes or [a_node()], lambda _: Behaviour(run_for_s=None, output=b"hello\n"))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stoker.domain.errors import StoreDown
-from stoker.domain.event import Ended, Placed, Started
+from stoker.domain.event import Deleted, Ended, Placed, Started
 from stoker.domain.key import TaskKey
 from stoker.domain.lifecycle import State, Task
 from stoker.engines.fake import FakeEngine
@@ -29,6 +29,9 @@ class Moody:
         self._store = store
         self.before_record: Callable[[Sequence[Change]], Awaitable[None]] | None = None
         self.before_tasks: Callable[[], Awaitable[None]] | None = None
+        self.before_outcomes: Callable[[], Awaitable[None]] | None = None
+        self.before_erase: Callable[[], Awaitable[object]] | None = None
+        self.before_remember: Callable[[], Awaitable[None]] | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
@@ -43,6 +46,22 @@ class Moody:
             await self.before_tasks()
         found: list[Task] = await self._store.tasks(keys)
         return found
+
+    async def outcomes(self, keys: Sequence[TaskKey]) -> dict[TaskKey, str | None]:
+        if self.before_outcomes is not None:
+            await self.before_outcomes()
+        found: dict[TaskKey, str | None] = await self._store.outcomes(keys)
+        return found
+
+    async def erase(self, tasks: Sequence[Task], deleted: Deleted) -> int:
+        if self.before_erase is not None:
+            await self.before_erase()
+        return int(await self._store.erase(tasks, deleted))
+
+    async def remember(self, name: str, value: str) -> None:
+        if self.before_remember is not None:
+            await self.before_remember()
+        await self._store.remember(name, value)
 
 
 def moody(flow: Flow) -> Moody:

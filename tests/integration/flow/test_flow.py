@@ -30,26 +30,19 @@ from stoker.flow.queue import hold, release
 from stoker.flow.stop import cancel
 from stoker.flow.submit import submit
 from tests.helpers.builders import LIFE, NOON, a_node, a_spec
-from tests.helpers.flows import until, until_state
+from tests.helpers.flows import (
+    codes,
+    engine_of,
+    later,
+    one,
+    run_to_running,
+    say,
+    settled,
+    until,
+    until_state,
+)
 
 Restart = Callable[[FakeEngine], AbstractAsyncContextManager[Flow]]
-
-
-def engine_of(flow: Flow) -> FakeEngine:
-    assert isinstance(flow.engine, FakeEngine)
-    return flow.engine
-
-
-async def one(flow: Flow, **fields: object) -> TaskKey:
-    (task,) = await submit(flow, "ana", [a_spec(**fields)], batch=False)
-    return task.key
-
-
-async def run_to_running(flow: Flow, **fields: object) -> tuple[TaskKey, str]:
-    key = await one(flow, **fields)
-    task = await until_state(flow, key, State.RUNNING)
-    assert task.attempt is not None
-    return key, task.attempt
 
 
 async def test_a_task_that_fits_is_submitted_and_placed_in_one_transaction(flow: Flow) -> None:
@@ -67,7 +60,7 @@ async def test_the_end_frees_the_cards_and_starts_the_next(flow: Flow) -> None:
     task = await flow.store.task(waiting)
     assert task is not None
     assert task.state is State.QUEUED
-    assert [r.code for r in overview.waits(flow, task)] == ["gpus_busy"]
+    assert codes(flow, task) == ["gpus_busy"]
 
     engine_of(flow).finish(attempt, 0)
 
@@ -129,7 +122,7 @@ async def test_hold_and_release(flow: Flow) -> None:
     task = await flow.store.task(key)
     assert task is not None
     assert task.state is State.HELD
-    assert [r.code for r in overview.waits(flow, task)] == ["held"]
+    assert codes(flow, task) == ["held"]
 
     await release(flow, key, "ana")
     await until_state(flow, key, State.RUNNING)
@@ -142,11 +135,14 @@ async def test_hold_and_release(flow: Flow) -> None:
 
 async def test_a_held_task_keeps_its_place(flow: Flow) -> None:
     _, attempt = await run_to_running(flow, gpus=4)
-    first, second = await one(flow, gpus=4), await one(flow, gpus=4)
+    next_one, first, second = [await one(flow, gpus=4) for _ in range(3)]
     await hold(flow, first, "ana")
     await release(flow, first, "ana")
 
     engine_of(flow).finish(attempt)
+    running = await until_state(flow, next_one, State.RUNNING)
+    assert running.attempt is not None
+    engine_of(flow).finish(running.attempt)
 
     await until_state(flow, first, State.RUNNING)
     task = await flow.store.task(second)
@@ -171,7 +167,9 @@ async def test_a_lost_attempt_ends_the_task_unless_it_said_otherwise(flow: Flow)
 async def test_what_never_ran_always_runs_again(flow: Flow) -> None:
     key, attempt = await run_to_running(flow)
     say(flow, AttemptNeverRan(attempt=attempt))
-    await until(lambda: attempt not in flow.live)
+    waiting = await until_state(flow, key, State.QUEUED)
+    assert codes(flow, waiting) == ["backing_off"]
+    later(flow, 1.0)
 
     task = await until_state(flow, key, State.RUNNING)
     assert (task.attempts, task.attempt != attempt) == (2, True)
@@ -220,7 +218,7 @@ async def test_what_cannot_be_killed_keeps_its_cards_and_drains_the_node(flow: F
     waiting = await one(flow, gpus=1)
     task = await flow.store.task(waiting)
     assert task is not None
-    assert [r.code for r in overview.waits(flow, task)] == ["node_drained"]
+    assert codes(flow, task) == ["node_drained"]
     assert key in {live.task.key for live in flow.live.values()}
 
 
@@ -304,10 +302,6 @@ async def test_a_server_that_has_been_replaced_gives_no_more_orders(flow: Flow) 
     await until(lambda: flow.outdated)
 
 
-def say(flow: Flow, fact: object) -> None:
-    engine_of(flow)._facts.put_nowait(fact)  # type: ignore[arg-type]
-
-
 async def test_a_caller_that_hangs_up_leaves_nothing_half_done(flow: Flow) -> None:
     """Cancelled at every moment of a submit: it is recorded and runs, or it never was."""
     for delay in range(12):
@@ -316,11 +310,12 @@ async def test_a_caller_that_hangs_up_leaves_nothing_half_done(flow: Flow) -> No
             await asyncio.sleep(0)
         asking.cancel()
         await asyncio.wait([asking])
+        await settled(flow)
         for live in list(flow.live.values()):
             task = await until_state(flow, live.task.key, State.RUNNING, State.FINISHED)
             assert task.attempt is not None
             engine_of(flow).finish(task.attempt)
             await until_state(flow, task.key, State.FINISHED)
-        await until(lambda: not flow.live)
+        await settled(flow)
         assert len(flow.view.rooms["node-a"].free_gpus()) == 4
     assert await flow.store.live() == []

@@ -3,6 +3,7 @@ or got one stuck. The names say the rule."""
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 import signal
@@ -497,6 +498,18 @@ def test_another_incarnation_is_refused(client: Client) -> None:
     other = client.incarnation.__class__(client.incarnation.boot_id, "elsewhere")
     launch = client.launch("true", incarnation=other)
     assert client.refusal(launch).why == "incarnation"
+
+
+def test_what_ended_in_an_earlier_life_of_the_node_can_be_forgotten(client: Client) -> None:
+    """Else its record and its log would be listed, and collected again, for ever."""
+    launch = client.launch("true")
+    client.ended(launch)
+    mine = client.incarnation
+    before = mine.__class__("an earlier boot", mine.spool_id)
+
+    client.forget(dataclasses.replace(launch, incarnation=before))
+
+    assert launch.attempt not in client.listing()
 
 
 def test_only_the_own_account_and_root_may_connect(start_runner: StartRunner) -> None:

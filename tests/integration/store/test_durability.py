@@ -16,8 +16,7 @@ from stoker.store.recorder import open_store
 SUBMIT = """
 import asyncio, sys
 from stoker.store.recorder import open_store
-from tests.helpers.builders import a_spec, ended, placed, started
-from tests.integration.store.lives import move, new
+from tests.helpers.builders import a_spec, ended, move, new, placed, started
 
 store = open_store(sys.argv[1])
 

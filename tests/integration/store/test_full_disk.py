@@ -14,9 +14,7 @@ from stoker.domain.errors import StoreDown
 from stoker.domain.key import TaskKey
 from stoker.store.paging import Query
 from stoker.store.recorder import open_store
-from tests.helpers.builders import a_spec
-
-from .lives import new
+from tests.helpers.builders import a_spec, new
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small disk")
 

@@ -14,9 +14,8 @@ from stoker.domain.errors import StoreDown
 from stoker.domain.key import TaskKey
 from stoker.store.database import as_url, open_engine
 from stoker.store.recorder import SqlStore
-from tests.helpers.builders import a_spec, placed, started
-
-from .lives import move, new
+from stoker.store.writer import Writer
+from tests.helpers.builders import a_spec, move, new, placed, started
 
 
 async def test_an_open_snapshot_neither_blocks_the_writer_nor_sees_its_commit(
@@ -86,6 +85,7 @@ async def test_another_program_that_holds_the_database_is_named_not_waited_for_f
     store: SqlStore, store_path: Path
 ) -> None:
     await store.record([new(1)])
+    assert isinstance(store._writer, Writer)
     assert store._writer._cursor is not None
     store._writer._cursor.execute("PRAGMA busy_timeout = 50")
     rude = sqlite3.connect(store_path, isolation_level=None)

@@ -12,8 +12,7 @@ from stoker.store import database
 from stoker.store.database import as_url, open_engine
 from stoker.store.recorder import SqlStore, open_store
 from stoker.store.writer import Writer
-
-from .lives import new
+from tests.helpers.builders import new
 
 
 async def test_only_the_server_may_read_the_records(store: SqlStore, store_path: Path) -> None:

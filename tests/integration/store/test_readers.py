@@ -6,15 +6,14 @@ from typing import Any
 
 import msgspec
 
-from stoker.domain.event import StopRequested
+from stoker.domain.event import Edited, Ended, StopRequested
 from stoker.domain.key import TaskKey
 from stoker.domain.lifecycle import State
+from stoker.domain.outcome import End
 from stoker.domain.task import TaskSpec
 from stoker.store.paging import Query
 from stoker.store.recorder import SqlStore
-from tests.helpers.builders import a_spec, at, ended, placed, started
-
-from .lives import new
+from tests.helpers.builders import a_spec, at, element, ended, move, new, placed, started
 
 
 async def test_a_waiting_and_a_finished_task_are_shown_whole(store: SqlStore) -> None:
@@ -38,6 +37,8 @@ async def test_a_waiting_and_a_finished_task_are_shown_whole(store: SqlStore) ->
             "exit_code",
             "signal",
             "stopped_by",
+            "origin",
+            "array",
         )
     )
     assert msgspec.json.decode(shown) == nothing | {
@@ -49,7 +50,7 @@ async def test_a_waiting_and_a_finished_task_are_shown_whole(store: SqlStore) ->
         "id": "2", "owner": "ana", "state": "FINISHED", "version": 5, "attempts": 1,
         "submitted_at": iso(0), "started_at": iso(2), "finished_at": iso(3), "node": "node-a",
         "gpu_ids": [0, 3], "outcome": "succeeded", "reason": "exit_zero", "exit_code": 0,
-        "signal": None, "stopped_by": "bob",
+        "signal": None, "stopped_by": "bob", "origin": None, "array": None,
     }  # fmt: skip
     assert why is not None
     assert msgspec.json.decode(why) == ["exit_zero", "", 0, None, "bob", None]
@@ -63,14 +64,52 @@ def iso(seconds: float) -> str:
 
 
 async def test_an_element_of_an_array_has_its_own_name(store: SqlStore) -> None:
-    change = new(17)
-    element = msgspec.structs.replace(change.task, element=3)
-    await store.record([change, msgspec.structs.replace(change, task=element)])
+    array = new(17, a_spec(array="0-9", env={"TOKEN": "secret"}))
+    await store.record([array])
+    await store.record([element(array.task, 3, ended(None, "cancelled", "cancelled"))])
 
-    rows, _ = store.readers.page(Query(descending=False))
+    rows, _ = store.readers.page(Query(elements=True, descending=False))
 
     assert [msgspec.json.decode(shown)["id"] for shown, *_ in rows] == ["17", "17_3"]
-    assert [event.task for event in store.readers.events_after(0, 10)] == ["17", "17_3"]
+    assert [msgspec.json.decode(spec, type=TaskSpec) for *_, spec in rows] == [array.task.spec] * 2
+    told = store.readers.events_after(0, 10)
+    assert [(event.task, event.event) for event in told] == [
+        ("17", "Submitted"),
+        ("17_3", "Unfolded"),
+        ("17_3", "Ended"),
+    ]
+    assert "secret" not in repr(told)
+    found = store.readers.detail(TaskKey(17, 3))
+    assert found is not None
+    assert found[0] == rows[1]
+
+
+async def test_an_array_is_shown_with_its_size_and_its_counts(store: SqlStore) -> None:
+    array = new(17, a_spec(array="0-9,20"))
+    await store.record([array])
+    (((shown, *_),), _) = store.readers.page(Query())
+    assert msgspec.json.decode(shown)["array"] == {"size": 11, "counts": None}
+
+    end = End(outcome="cancelled", reason="cancelled")
+    over = Ended(at=at(3), end=end, counts={"cancelled": 11})
+    await store.record([move(array.task, over)])
+
+    (((shown, *_),), _) = store.readers.page(Query())
+    assert msgspec.json.decode(shown)["array"] == {"size": 11, "counts": {"cancelled": 11}}
+
+
+async def test_an_edit_is_shown(store: SqlStore) -> None:
+    task = new(1, a_spec(name="old"))
+    await store.record([task])
+    await store.record(
+        [move(task.task, Edited(at=at(1), by="ana", spec=a_spec(name="new", array="0-9")))]
+    )
+
+    (((shown, _, spec),), _) = store.readers.page(Query(name="new"))
+
+    assert msgspec.json.decode(spec)["name"] == "new"
+    assert msgspec.json.decode(shown)["array"] == {"size": 10, "counts": None}
+    assert store.readers.page(Query(name="old")) == ([], None)
 
 
 async def test_a_detail_has_attempts_and_events(store: SqlStore) -> None:
@@ -127,9 +166,13 @@ async def test_counts_name_every_state(store: SqlStore) -> None:
         ]
     )
 
-    assert store.readers.counts() == {
+    array = new(17, a_spec(array="0-9"))
+    await store.record([array])
+    await store.record([element(array.task, 3, ended(None, "cancelled", "cancelled"))])
+
+    assert store.readers.counts() == {  # an array is one, its elements are none
         State.HELD: 1,
-        State.QUEUED: 1,
+        State.QUEUED: 2,
         State.STARTING: 1,
         State.RUNNING: 1,
         State.STOPPING: 0,

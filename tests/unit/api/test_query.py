@@ -20,6 +20,7 @@ class Sample(Query, frozen=True, kw_only=True):
     sort: Literal["new", "old"] = "new"
     name: Annotated[str, Meta(min_length=1, max_length=10)] | None = None
     after: Annotated[int, Meta(ge=0)] | None = None
+    anyway: bool = False
 
 
 def test_nothing_given_is_the_defaults() -> None:
@@ -29,9 +30,17 @@ def test_nothing_given_is_the_defaults() -> None:
 
 def test_everything_given() -> None:
     raw = b"limit=7&offset=-3&state=HELD&state=QUEUED&sort=old&name=a%20b%2B+c&after=9"
+    raw += b"&anyway=true"
     assert parse_query(raw, Sample) == Sample(
-        limit=7, offset=-3, state=("HELD", "QUEUED"), sort="old", name="a b+ c", after=9
+        limit=7,
+        offset=-3,
+        state=("HELD", "QUEUED"),
+        sort="old",
+        name="a b+ c",
+        after=9,
+        anyway=True,
     )
+    assert parse_query(b"anyway=false", Sample) == Sample()
 
 
 @pytest.mark.parametrize(
@@ -48,6 +57,11 @@ def test_everything_given() -> None:
         (b"after=null", "wrong_type", "after"),
         (b"limit=true", "wrong_type", "limit"),
         (b"limit=", "wrong_type", "limit"),
+        (b"anyway=", "wrong_type", "anyway"),
+        (b"anyway=1", "wrong_type", "anyway"),
+        (b"anyway=True", "wrong_type", "anyway"),
+        (b"anyway=yes", "wrong_type", "anyway"),
+        (b"anyway=true&anyway=true", "repeated_parameter", "anyway"),
         (b"limit", "wrong_type", "limit"),
         ("limit=٣".encode(), "wrong_type", "limit"),
         (b"limit=" + b"9" * 5000, "too_large", "limit"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import Any
 
 import click
@@ -143,9 +144,35 @@ def test_what_is_no_amount_is_refused(unit: str, text: str) -> None:
     assert "for example" in refused.value.message
 
 
+def moment(text: str) -> datetime:
+    at = datetime.fromisoformat(parse(["--start-after", text])["start_after"])
+    assert at.tzinfo is not None
+    return at
+
+
+def test_start_times() -> None:
+    now = datetime.now().astimezone()
+    for text in ("2h", "+2h", "1h60m"):
+        assert abs(moment(text) - now - timedelta(hours=2)) < timedelta(minutes=1)
+    for text in ("00:00", "7:05", "22:00", "23:59:30"):
+        at = moment(text).astimezone()
+        assert at.strftime("%H:%M:%S").startswith(text.rjust(5, "0"))
+        assert timedelta(0) < at - now <= timedelta(days=1, hours=1)
+    local = moment("2030-01-31 22:00").astimezone()
+    assert (local.day, local.hour) == (31, 22)
+
+
+@pytest.mark.parametrize(
+    "text", ["2030-01-31T22:00:00+08:00", "tomorrow", "25:00", "", "17", "２h"]
+)
+def test_what_is_no_time_here_is_judged_by_the_server(text: str) -> None:
+    assert parse(["--start-after", text])["start_after"] == text
+
+
 @pytest.mark.parametrize(
     ("args", "field"),
     [
+        (["--start-after", "2y"], "start_after"),
         (["--gpus", "x"], "gpus"),
         (["--gpus", "1.5"], "gpus"),
         (["--gpus", ""], "gpus"),

@@ -14,6 +14,7 @@ from stoker.domain.node import Gpu
 from stoker.domain.outcome import End
 from stoker.domain.task import TaskSpec
 from stoker.wire import (
+    ArrayCounts,
     AttemptView,
     CardView,
     EventView,
@@ -104,6 +105,31 @@ def test_no_text_of_a_task_reaches_the_terminal_as_it_is(field: str) -> None:
         assert line.isprintable() or "训" in line, line
 
 
+def test_an_array_is_one_line_that_says_how_far_it_is() -> None:
+    counts = ArrayCounts(size=10, waiting=2, live=4, succeeded=1, failed=2, lost=1)
+    array = view(state="QUEUED", started_at=None, node=None, gpu_ids=(), array=counts)
+    assert ls.lines([array])[1].endswith("[4/10 done, 4 running, 2 failed, 1 lost] 训练")
+    text = "\n".join(show.describe(detail(array)))
+    assert "4/10 done, 4 running, 2 failed, 1 lost" in text
+    assert "queued for 5 min" in text
+
+
+def test_where_a_task_comes_from_and_what_it_waits_for() -> None:
+    spec = TaskSpec(command="x", after=("12:ok", "13", "17_3:notok", "odd"))
+    task = view(state="QUEUED", started_at=None, origin="9", spec=spec)
+    text = "\n".join(show.describe(detail(task)))
+    for part in ("task 9", "task 12 to succeed", "task 13 to end", "task 17_3 to fail", "odd"):
+        assert part in text, part
+
+
+def test_when_it_is_tried_again() -> None:
+    values = {"attempt": "a", "not_before": NOW.isoformat()}
+    event = EventView(seq=2, task="17", event="Requeued", at=NOW, values=values)
+    text = "\n".join(show.describe(detail(view(state="QUEUED"), events=(event,))))
+    local = NOW.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    assert f"back in the line; tries again at {local}" in text
+
+
 def card(**changes: Any) -> CardView:
     base = CardView(
         gpu=Gpu(0, "GPU-1", "NVIDIA A100", 40960), task="17", memory_used_mib=1024, utilisation=97,
@@ -130,6 +156,30 @@ def test_a_node_and_its_cards() -> None:
         assert part in text, part
     assert "simulated" not in text.lower()
     assert "Not enforced" not in text
+
+
+def test_cards_of_several_and_cards_that_are_kept() -> None:
+    cards = (
+        card(tasks=("17", "18_2")),
+        card(gpu=Gpu(1, "GPU-2", "NVIDIA A100", 40960), task=None, kept_for="40", kept_since=NOW),
+        card(gpu=Gpu(2, "GPU-3", "NVIDIA A100", 40960), task=None, kept_for="40", kept_since=NOW),
+        card(gpu=Gpu(3, "GPU-4", "NVIDIA A100", 40960), task=None, kept_for="41"),
+        card(gpu=Gpu(4, "GPU-5", "NVIDIA A100", 40960), kept_for="42"),
+    )
+    text = "\n".join(nodes.describe(node(cards=cards)))
+    local = NOW.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    assert "17, 18_2" in text
+    assert f"GPU 1, 2: kept for task 40 since {local}" in text
+    assert "GPU 3: kept for task 41\n" in text + "\n"
+    assert "42" not in text
+
+
+def test_a_drained_node_says_why() -> None:
+    text = "\n".join(nodes.describe(node(drained="new driver", why="new driver")))
+    assert text.count("new driver") == 1
+    assert "takes no new tasks: new driver" in text
+    failed = "\n".join(nodes.describe(node(drained="launches_failed")))
+    assert "three launches in a row have failed there" in failed
 
 
 def test_what_is_not_as_one_might_think_is_said() -> None:

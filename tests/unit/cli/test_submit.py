@@ -83,7 +83,7 @@ def test_after_two_dashes_a_script_is_just_a_word(tmp_path: Path) -> None:
     assert "name" not in spec
 
 
-@pytest.mark.parametrize("line", ["-c x", "-- x", "x", "--json"])
+@pytest.mark.parametrize("line", ["-c x", "-- x", "x", "--json", "--dry-run"])
 def test_lines_of_a_script_hold_options_only(tmp_path: Path, line: str) -> None:
     (tmp_path / "train.sh").write_text(f"#STOKER {line}\n")
     assert refused("train.sh").field == "command"

@@ -43,6 +43,26 @@ from tests.helpers.builders import a_spec
         ({"gpus": 2, "gpu_ids": (-1,)}, "negative_gpu_id", "gpu_ids"),
         ({"gpus": 1, "gpu_ids": (0, 1)}, "more_ids_than_gpus", "gpu_ids"),
         ({"gpu_id_args": "--gpu="}, "needs_gpus", "gpu_id_args"),
+        ({"gpus": 1, "gpu_model": ("A\0",)}, "nul", "gpu_model[0]"),
+        ({"gpu_model": ("A100",)}, "needs_gpus", "gpu_model"),
+        ({"mode": "shared", "gpu_memory_mib": 1}, "needs_gpus", "mode"),
+        ({"mode": "reuse"}, "needs_gpus", "mode"),
+        ({"gpu_memory_mib": 1}, "needs_gpus", "gpu_memory_mib"),
+        ({"gpu_free_percent": 1}, "needs_gpus", "gpu_free_percent"),
+        ({"gpus": 1, "mode": "shared"}, "shared_needs_memory", "gpu_memory_mib"),
+        ({"gpus": 1, "gpu_memory_mib": 1}, "needs_shared", "gpu_memory_mib"),
+        ({"gpus": 1, "gpu_free_percent": 1}, "needs_shared", "gpu_free_percent"),
+        ({"after": ("1:ok", "2:maybe")}, "bad_after", "after[1]"),
+        ({"after": ("",)}, "bad_after", "after[0]"),
+        ({"start_after": "tomorrow"}, "bad_start_after", "start_after"),
+        ({"start_after": "2026-13-01T00:00Z"}, "bad_start_after", "start_after"),
+        ({"start_after": "0001-01-01T00:00+14:00"}, "bad_start_after", "start_after"),
+        ({"start_after": "9999-12-31T23:59-14:00"}, "bad_start_after", "start_after"),
+        ({"start_after": "2026-11-15T12:00"}, "time_zone_missing", "start_after"),
+        ({"start_after": "2026-11-15"}, "time_zone_missing", "start_after"),
+        ({"array": "9-0"}, "bad_array", "array"),
+        ({"array": "0-9%0"}, "bad_array", "array"),
+        ({"array": "0-1000000"}, "array_too_large", "array"),
     ],
 )
 def test_refused_by_name(given: dict[str, Any], code: str, field: str) -> None:
@@ -58,12 +78,29 @@ def test_everything_else_is_accepted() -> None:
     check(a_spec(command=odd, stdout="+log 1.txt", stderr="discard", gpus=2, gpu_ids=(3,)))
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"gpus": 1, "gpu_model": ("A100", "H100")},
+        {"gpus": 1, "mode": "shared", "gpu_memory_mib": 1, "gpu_free_percent": 0},
+        {"gpus": 1, "mode": "reuse"},
+        {"gpus": 1, "mode": "reuse", "gpu_memory_mib": 1, "gpu_free_percent": 50},
+        {"after": ("1", "1_0:ok", "2:notok")},
+        {"start_after": "2026-11-15T12:00:00.5+08:00"},
+        {"start_after": "2026-11-15T12:00Z"},
+        {"start_after": "20261115T120000Z"},
+        {"array": "0-999999%4"},
+        {"node": "n", "queue": "q", "urgent": True, "priority": -1000, "retries": 3},
+        {"requeue_on_loss": True},
+    ],
+)
+def test_what_a_task_may_ask_for(given: dict[str, Any]) -> None:
+    check(a_spec(**given))
+
+
 def test_a_field_without_its_feature_is_refused_by_name() -> None:
     samples: dict[str, Any] = {
-        "environment": "base", "gpu_model": ("A100",), "mode": "shared", "gpu_memory_mib": 1,
-        "gpu_free_percent": 1, "nodes": 2, "node": "n", "queue": "q", "urgent": True,
-        "priority": 1, "lease_s": 1, "after": ("1",), "start_after": "x", "retries": 1,
-        "array": "0-1", "sweep": {"a": ("1",)}, "notify": ("x",),
+        "environment": "base", "nodes": 2, "lease_s": 1, "sweep": {"a": ("1",)}, "notify": ("x",),
     }  # fmt: skip
     assert set(samples) == NOT_YET
     for name, value in samples.items():

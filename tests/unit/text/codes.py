@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 SOURCE = Path(__file__).parents[3] / "src" / "stoker"
-RAISERS = {"AppError", "Refused", "Reason", "refuse_code"}
+RAISERS = {"AppError", "Refused", "Reason", "Suggestion", "refuse_code"}
 """Whatever is called like this, or like a class of domain/errors.py, takes a code first."""
 
 
@@ -61,7 +61,7 @@ def _values(call: ast.Call) -> frozenset[str] | None:
     names = {keyword.arg for keyword in call.keywords}
     if None in names:
         return None
-    if _name(call.func) == "Reason":
+    if _name(call.func) in ("Reason", "Suggestion"):
         return _keys(call.args[1]) if len(call.args) > 1 else None
     return frozenset(name for name in names if name and name not in ("field", "headers"))
 

@@ -63,6 +63,34 @@ def test_no_sentence_has_a_stray_placeholder() -> None:
                 assert all(name.isidentifier() for name in placeholders(template)), key
 
 
+AGREED = {
+    "no_nodes", "node_down", "node_drained", "gpus_busy", "gpus_foreign", "gpu_ids_busy",
+    "cpus_busy", "memory_busy", "held", "next_moment", "after_pending", "after_failed",
+    "after_deleted", "not_before", "backing_off", "array_cap", "quota_cards", "queue_cards",
+    "queue_cards_each", "gpus_kept", "gpu_memory_busy", "gpu_utilisation", "reuse_blocked",
+    "behind_owner", "too_few_nodes", "paused", "no_such_gpu", "too_many_gpus", "too_many_cpus",
+    "too_much_memory", "no_such_model", "too_much_gpu_memory", "no_such_node", "not_in_queue",
+    "too_many_nodes", "too_long.queue", "estimate_now", "estimate_reserved", "estimate_limits",
+    "estimate_unknown", "estimate_person", "estimate_at", "try_fewer_gpus", "try_model",
+    "try_any_model", "try_shared", "try_time_limit", "try_queue", "try_any_node", "try_anyway",
+    "try_release", "when.ok", "when.any", "when.notok", "drained.launches_failed",
+}  # fmt: skip
+"""What the scheduler may say, whether or not its source shows it as a constant."""
+
+
+def test_everything_the_scheduler_says_has_words() -> None:
+    assert AGREED - set(en.TEXTS) == set()
+
+
+def test_the_same_on_many_nodes_has_words() -> None:
+    """Whatever is said of one node may be said of a thousand."""
+    never = ("no_such_", "too_", "not_in_queue")
+    waits = {code for code in AGREED if not code.startswith(never)}
+    per_node = {code for code in waits if "node" in placeholders(en.TEXTS[code])}
+    assert len(per_node) >= 10
+    assert {f"{code}.many" for code in per_node} - set(en.TEXTS) == set()
+
+
 def test_every_code_in_the_source_has_words() -> None:
     used = {use.code for use in codes_in_source()}
     assert used, "nothing was found: the search is broken"

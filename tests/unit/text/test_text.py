@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta, timezone
+
 import pytest
 
 from stoker import text
@@ -59,6 +61,42 @@ def test_a_missing_value_does_not_break_a_sentence() -> None:
     assert "?" in text.message("too_large", {}, "en")
 
 
+def test_values_in_units_and_codes_in_words() -> None:
+    said = text.message("memory_busy", {"need": 8192, "free": 512, "node": "a"}, "en")
+    assert said == "Needs 8 GiB of memory; 512 MiB are free on a."
+    assert "2 h" in text.message("try_time_limit", {"limit_s": 7200}, "en")
+    pending = {"task": "12", "when": "notok"}
+    assert text.message("after_pending", pending, "en") == "Task 12 has to fail first."
+    assert "运行错误后" in text.message("after_pending", pending, "zh")
+    drained = {"node": "a", "why": "launches_failed"}
+    assert "three launches" in text.message("node_drained", drained, "en")
+    assert text.message("node_drained", drained | {"why": "ok"}, "en").endswith(": ok.")
+    assert "?" in text.message("memory_busy", {}, "en")
+
+
+def test_an_instant_in_a_sentence_is_iso_in_utc() -> None:
+    at = datetime(2030, 1, 31, 22, 0, tzinfo=timezone(timedelta(hours=8)))
+    assert "at 2030-01-31T14:00:00Z" in text.message("not_before", {"at": at}, "en")
+
+
+def test_a_sentence_may_depend_on_what_is_known() -> None:
+    kept = {"gpus": "0", "node": "a", "task": "9", "since": None}
+    assert text.message("gpus_kept", kept, "en").endswith("for task 9.")
+    assert text.message("gpus_kept", kept | {"since": "noon"}, "en").endswith("since noon.")
+    assert "characters" in text.message("too_long", {"most": 200}, "en")
+    assert "1 h" in text.message("too_long", {"most": 3600, "queue": "short"}, "en")
+
+
+def test_one_sentence_for_many_nodes() -> None:
+    values = {"count": 8, "need": 4, "free": 1, "node": "b", "have": 8}
+    assert text.many("gpus_busy", values, "en") == (
+        "8 nodes have fewer than 4 GPUs free; the most are 1, on b."
+    )
+    assert text.many("held", values, "en") is None
+    assert text.knows("held", "zh")
+    assert not text.knows("eclipse", "en")
+
+
 def test_an_unknown_language_is_english() -> None:
     assert text.message("empty_command", {}, "fr") == text.message("empty_command", {}, "en")
 
@@ -79,6 +117,8 @@ def test_an_unknown_language_is_english() -> None:
         ("time_limit", {"limit": 5400}, "1 h 30 min"),
         ("cancelled", {"by": "ana"}, "by ana"),
         ("windows_line_ends", {"detail": ""}, "Windows line ends"),
+        ("all_succeeded", {}, "All of its elements"),
+        ("elements_failed", {"detail": "3 of 10"}, "3/10 of its elements did not succeed"),
     ],
 )
 def test_why_a_task_ended(code: str, values: dict[str, object], said: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from stoker.domain.attempt import Attempt
+from stoker.domain.key import PLAIN
 from stoker.domain.node import Gpu, Incarnation, Node
 from stoker.domain.outcome import End, end_from_exit
 from stoker.domain.task import TaskSpec
@@ -44,12 +45,12 @@ def to_launch(order: LaunchOrder, epoch: int) -> protocol.Launch:
         epoch=epoch,
         number=attempt.launch_number,
         incarnation=_incarnation(attempt),
-        task=str(attempt.task),
+        task=str(attempt.task_id),
         node=attempt.allocation.node,
         workdir=spec.workdir,
         argv=argv,
         shell=shell,
-        env=spec.env,
+        env=environment(spec, attempt),
         stdout=spec.stdout,
         stderr=spec.stderr,
         gpus=[protocol.GpuHold(gpu.index, gpu.uuid) for gpu in attempt.allocation.gpus],
@@ -100,6 +101,13 @@ def command_with_ids(spec: TaskSpec, attempt: Attempt) -> tuple[list[str], str]:
     return argv, ""
 
 
+def environment(spec: TaskSpec, attempt: Attempt) -> dict[str, str]:
+    """What the task asks for; an element also learns which one it is."""
+    if attempt.task_element == PLAIN:
+        return spec.env
+    return {**spec.env, "STOKER_ARRAY_INDEX": str(attempt.task_element)}
+
+
 def node_from(name: str, hello: protocol.Hello) -> Node:
     return Node(
         name=name,
@@ -125,21 +133,26 @@ def sample_from(node: str, sample: protocol.Sample) -> NodeSampled:
         load1=sample.load1,
         memory_available_mib=sample.memory_available_mib,
         disk_free_mib=sample.disk_free_mib,
-        cards=tuple(
-            CardUse(
-                uuid=card.uuid,
-                memory_used_mib=card.memory_used_mib,
-                utilisation=card.utilisation,
-                temperature_c=card.temperature_c,
-                power_w=card.power_w,
-                foreign=tuple(
-                    f"{process.account}:{process.pid}:{process.command}"
-                    for process in card.processes
-                    if not process.part
-                ),
-            )
-            for card in sample.gpus
-        ),
+        cards=tuple(_use_from(card) for card in sample.gpus),
+    )
+
+
+def _use_from(card: protocol.GpuSample) -> CardUse:
+    attempts: dict[str, int] = {}
+    for process in card.processes:
+        if process.part:
+            attempt = process.part.partition(".")[0]
+            attempts[attempt] = attempts.get(attempt, 0) + process.memory_mib
+    foreign = [process for process in card.processes if not process.part]
+    return CardUse(
+        uuid=card.uuid,
+        memory_used_mib=card.memory_used_mib,
+        utilisation=card.utilisation,
+        temperature_c=card.temperature_c,
+        power_w=card.power_w,
+        foreign=tuple(f"{one.account}:{one.pid}:{one.command}" for one in foreign),
+        foreign_mib=sum(one.memory_mib for one in foreign),
+        attempts=attempts,
     )
 
 

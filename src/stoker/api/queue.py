@@ -1,0 +1,142 @@
+"""What a person does with a task: hold, release, edit, move, requeue, hand it over again, delete.
+
+Writes only through flow. An edit names the version it was made for (If-Match): nobody overwrites
+what he has not seen.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from stoker.domain.errors import InvalidSpec
+from stoker.domain.key import TaskKey, parse_key
+from stoker.flow import again, queue, remove
+from stoker.wire import Created, Deletion, Move, Submission, TaskView
+
+from .query import NoQuery, Query
+from .route import Call, route
+
+
+class ReleaseQuery(Query, frozen=True, kw_only=True):
+    anyway: Annotated[
+        bool, Meta(description="Run it although what it waits for did not come true")
+    ] = False
+
+
+class DeleteQuery(Query, frozen=True, kw_only=True):
+    with_successors: Annotated[
+        bool, Meta(description="Delete those that wait for it too, and those that wait for them")
+    ] = False
+
+
+@route("POST", "/tasks/{id}/hold", access="token", answer=TaskView, refusals=(409,))
+async def hold_task(call: Call[NoQuery, None]) -> TaskView:
+    """Keep a waiting task from starting until it is released."""
+    flow = call.parts.flow
+    return call.shown(await queue.hold(flow, call.key, flow.owner))
+
+
+@route(
+    "POST",
+    "/tasks/{id}/release",
+    access="token",
+    query=ReleaseQuery,
+    answer=TaskView,
+    refusals=(409,),
+)
+async def release_task(call: Call[ReleaseQuery, None]) -> TaskView:
+    """Let a held task start when its turn comes."""
+    flow = call.parts.flow
+    anyway = call.query.anyway
+    return call.shown(await queue.release(flow, call.key, flow.owner, anyway=anyway))
+
+
+@route(
+    "PUT",
+    "/tasks/{id}/spec",
+    access="token",
+    body=Submission,
+    answer=TaskView,
+    refusals=(409,),
+    versioned=True,
+)
+async def edit_task(call: Call[NoQuery, Submission]) -> TaskView:
+    """Change what a waiting task asks for. Of a finished one a new task is made."""
+    flow = call.parts.flow
+    return call.shown(await queue.edit(flow, call.key, call.body, call.version, flow.owner))
+
+
+@route("POST", "/tasks/{id}/move", access="token", body=Move, answer=TaskView, refusals=(409,))
+async def move_task(call: Call[NoQuery, Move]) -> TaskView:
+    """Give a waiting task another place in line."""
+    flow, wish = call.parts.flow, call.body
+    other = _other(wish)
+    return call.shown(await queue.move(flow, call.key, wish.to, other, flow.owner))
+
+
+@route("POST", "/tasks/{id}/requeue", access="token", answer=TaskView, refusals=(409,))
+async def requeue_task(call: Call[NoQuery, None]) -> TaskView:
+    """End what runs of a task and put it back in line."""
+    flow = call.parts.flow
+    return call.shown(await queue.requeue(flow, call.key, flow.owner))
+
+
+@route(
+    "POST",
+    "/tasks/{id}/resubmit",
+    access="token",
+    status=201,
+    answer=Created,
+    refusals=(409,),
+)
+async def resubmit_task(call: Call[NoQuery, None]) -> Created:
+    """Hand over the same once more, as a new task. Those that wait for the old one follow."""
+    flow = call.parts.flow
+    task = await again.resubmit(flow, call.key, flow.owner)
+    return Created(id=str(task.key), state=task.state)
+
+
+@route("GET", "/tasks/{id}/successors", access="token", answer=list[TaskView])
+async def list_successors(call: Call[NoQuery, None]) -> list[TaskView]:
+    """Waiting tasks that wait for this one, and those that wait for them, the nearest first."""
+    await call.task()
+    return [call.shown(task) for task in await remove.successors(call.parts.flow, call.key)]
+
+
+@route(
+    "DELETE",
+    "/tasks/{id}",
+    access="token",
+    query=DeleteQuery,
+    answer=Deletion,
+    refusals=(409,),
+)
+async def delete_task(call: Call[DeleteQuery, None]) -> Deletion:
+    """Remove a waiting or finished task, its output and its history, for good."""
+    flow = call.parts.flow
+    gone = await remove.delete(
+        flow, call.key, flow.owner, with_successors=call.query.with_successors
+    )
+    return Deletion(deleted=tuple(str(key) for key in gone))
+
+
+ROUTES = (
+    hold_task, release_task, edit_task, move_task, requeue_task, resubmit_task, list_successors,
+    delete_task,
+)  # fmt: skip
+
+
+def _other(wish: Move) -> TaskKey | None:
+    """The task that `before` and `after` need, and the others do not."""
+    if wish.to in ("first", "last"):
+        if wish.other is not None:
+            raise InvalidSpec("move_without_other", field="other", to=wish.to)
+        return None
+    if wish.other is None:
+        raise InvalidSpec("missing_field", field="other")
+    key = parse_key(wish.other)
+    if key is None:
+        raise InvalidSpec("not_an_id", field="other", value=wish.other)
+    return key

@@ -1,0 +1,34 @@
+"""Why a task waits, or would: every reason, who holds what, and what would start it now.
+
+Nothing is recorded here. A preview is refused exactly as a submit would be.
+"""
+
+from __future__ import annotations
+
+from stoker.domain.lifecycle import WAITING
+from stoker.flow import overview
+from stoker.flow.submit import preview
+from stoker.wire import Submission, WhyView
+
+from .query import NoQuery
+from .route import Call, route
+from .views import NO_WAIT, why_view
+
+
+@route("GET", "/tasks/{id}/why", access="token", answer=WhyView)
+async def why_task(call: Call[NoQuery, None]) -> WhyView:
+    """Why it waits; everything is empty for one that does not."""
+    task = await call.task()
+    if task.state not in WAITING:
+        return NO_WAIT
+    return why_view(overview.explain(call.parts.flow, task), call.language)
+
+
+@route("POST", "/tasks/preview", access="token", body=Submission, answer=WhyView, refusals=(409,))
+async def preview_task(call: Call[NoQuery, Submission]) -> WhyView:
+    """What would happen to this task if it were handed over now."""
+    flow = call.parts.flow
+    return why_view(await preview(flow, flow.owner, call.body), call.language)
+
+
+ROUTES = (why_task, preview_task)

@@ -1,0 +1,108 @@
+"""A task is handed over once more: a new one that remembers where it comes from.
+
+Who waits for one that has finished follows to the new one, in the same transaction: nobody waits
+for ever because a task was run again.
+"""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from stoker.domain.dependency import comes_true, parse_after
+from stoker.domain.errors import StaleWrite
+from stoker.domain.event import Edited, Submitted
+from stoker.domain.key import PLAIN, TaskKey
+from stoker.domain.lifecycle import WAITING, State, Task, begin
+from stoker.domain.position import first_position
+from stoker.domain.task import TaskSpec
+from stoker.store.base import Change
+
+from . import depend
+from .accept import accept, give_urgent_back, take_urgent
+from .arrays import find, has_begun
+from .commit import commit, moved
+from .context import Flow
+from .follow import follow
+
+
+async def resubmit(flow: Flow, key: TaskKey, by: str) -> Task:
+    """The same once more, as a new task; of an element: that element alone."""
+    async with flow.editing:
+        while True:
+            task = (await find(flow, key)).task
+            spec = structs.replace(task.spec, hold=False, after=await _after(flow, task))
+            accept(flow, spec)
+            try:
+                return await renew(flow, task, spec, by)
+            except StaleWrite:
+                continue
+
+
+async def renew(flow: Flow, old: Task, spec: TaskSpec, by: str) -> Task:
+    """Hand over `spec` as a new task made of `old`. By somebody who is `editing`."""
+    if old.element != PLAIN:
+        spec = structs.replace(spec, array=str(old.element))
+    now = flow.clock.now()
+    id = flow.store.next_ids(1).start
+    submitted = Submitted(
+        at=now, owner=old.owner, spec=spec, position=first_position(id), origin=str(old.key)
+    )
+    new = begin(TaskKey(id), submitted)
+    followers = await _followers(flow, old, spec) if old.state is State.FINISHED else []
+    pairs = []
+    for task in followers:
+        after = _redirected(task.spec.after, old, new.id)
+        edited = Edited(at=now, by=by, spec=structs.replace(task.spec, after=after))
+        pairs.append((task, moved(task, edited)))
+    if spec.urgent:
+        take_urgent(flow, old.owner, new.key)
+    try:
+        await commit(flow, [Change(new, (submitted,)), *(change for _, change in pairs)])
+    except BaseException:
+        if spec.urgent:
+            give_urgent_back(flow, old.owner, new.key)
+        raise
+    follow(flow, new)
+    for task, change in pairs:
+        follow(flow, change.task, task)
+    flow.replan()
+    return new
+
+
+async def _after(flow: Flow, task: Task) -> tuple[str, ...]:
+    """What the new one waits for: what the old one did, without what held it up no longer."""
+    if not task.anyway and not task.attempts:
+        return task.spec.after
+    found = await depend.endings(flow, {one.key for one in depend.after_of(task.spec)})
+    return tuple(
+        one.text()
+        for one in depend.after_of(task.spec)
+        if comes_true(one.when, found[one.key]) is not False
+    )
+
+
+async def _followers(flow: Flow, old: Task, spec: TaskSpec) -> list[Task]:
+    """Who waits for `old` and shall wait for the new one. Refuses a circle."""
+    depend.check_circle(flow, old.key, spec)
+    elements = depend.awaited_elements(flow).get(old.id, []) if old.is_array else []
+    waiting = {
+        follower
+        for key in (old.key, *elements)
+        for follower in flow.successors.get(key, ())
+        if not has_begun(flow, follower)
+    }
+    rows = await flow.store.tasks(sorted(waiting))
+    return [row for row in rows if row.state in WAITING and not row.anyway]
+
+
+def _redirected(after: tuple[str, ...], old: Task, new: int) -> tuple[str, ...]:
+    """The same, with the new task in the place of the old one; of an array each element."""
+    texts = []
+    for text in after:
+        found = parse_after(text)
+        if found is not None and found.key.id == old.id and (old.is_array or found.key == old.key):
+            key = TaskKey(new, found.key.element if old.is_array else PLAIN)
+            texts.append(structs.replace(found, key=key).text())
+        else:
+            texts.append(text)
+    return tuple(texts)

@@ -1,0 +1,79 @@
+"""A person changes what a task asks for: the whole spec, with the version it was read at.
+
+A waiting task keeps its id and its place, and who waits for it goes on waiting. A finished one
+stays as it is: a new task is made of it. What runs is not edited.
+"""
+
+from __future__ import annotations
+
+from stoker.domain.errors import Conflict, InvalidSpec, StaleVersion, StaleWrite
+from stoker.domain.event import Edited
+from stoker.domain.key import PLAIN, TaskKey
+from stoker.domain.lifecycle import LIVE, State, Task
+from stoker.domain.task import TaskSpec
+
+from . import depend
+from .accept import accept, give_urgent_back, take_urgent
+from .again import renew
+from .arrays import Found, find, has_begun, indices_of, record_alone
+from .context import Flow
+from .follow import enqueue, waiting_for
+
+
+async def edit(flow: Flow, key: TaskKey, spec: TaskSpec, version: int | None, by: str) -> Task:
+    """The task with its new spec, or the new task. Refuses what `submit` refuses."""
+    accept(flow, spec)
+    await depend.check_known(flow, [spec], [""])
+    async with flow.editing:
+        while True:
+            found = await find(flow, key)
+            if version is not None and version != found.task.version:
+                raise StaleVersion(id=str(key))
+            if found.task.state in LIVE:
+                raise Conflict("still_running", id=str(key))
+            try:
+                if found.task.state is State.FINISHED:
+                    _check_element(found.task, spec)
+                    return await renew(flow, found.task, spec, by)
+                return await _edit(flow, found, spec, by)
+            except StaleWrite:
+                continue
+
+
+async def _edit(flow: Flow, found: Found, spec: TaskSpec, by: str) -> Task:
+    task = found.task
+    depend.check_circle(flow, task.key, spec)
+    _check_array(flow, task, spec)
+    reshaped = task.element == PLAIN and indices_of(spec) != indices_of(task.spec)
+    counted = task.key in flow.urgent.get(task.owner, ())
+    if spec.urgent and task.element == PLAIN:
+        take_urgent(flow, task.owner, task.key)
+    if reshaped:  # nothing of it may start while its elements are exchanged
+        flow.view.dequeue(task.key)
+    try:
+        edited = await record_alone(flow, found, Edited(at=flow.clock.now(), by=by, spec=spec))
+    except BaseException:
+        if not counted:
+            give_urgent_back(flow, task.owner, task.key)
+        if reshaped and task.state is State.QUEUED:
+            enqueue(flow, waiting_for(flow, task))
+        raise
+    finally:
+        flow.replan()
+    if reshaped:  # who waits for an element that is gone waits for it no longer
+        flow.asked.update(key for key in flow.successors if key.id == task.id)
+    return edited
+
+
+def _check_array(flow: Flow, task: Task, spec: TaskSpec) -> None:
+    """Which elements there are can be changed only while nothing has happened to any of them."""
+    _check_element(task, spec)
+    begun = task.element == PLAIN and (has_begun(flow, task.key) or task.attempts > 0)
+    if begun and indices_of(spec) != indices_of(task.spec):
+        raise InvalidSpec("array_fixed", field="array", id=str(task.key))
+
+
+def _check_element(task: Task, spec: TaskSpec) -> None:
+    """An element is one of its array, whatever else is changed."""
+    if task.element != PLAIN and spec.array != task.spec.array:
+        raise InvalidSpec("array_fixed", field="array", id=str(task.key))
