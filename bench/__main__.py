@@ -40,6 +40,7 @@ def main() -> int:
                 traceback.print_exc()
                 failed[name] = f"{type(error).__name__}: {error}"
     print("\n" + table(results, failed))
+    print("\nwaiting and utilisation under each policy: python -m bench.trace FOLDER | --lab")
     return 1 if failed else 0
 
 

@@ -44,7 +44,8 @@ class Line:
 
     name: str
     unit: str
-    bar: Bar
+    bar: Bar | None
+    """None: shown for comparison, to be reached by nobody."""
     yardstick: str
     """What ours is compared with, in a few words."""
 
@@ -70,9 +71,15 @@ class Result(NamedTuple):
         return sorted(r.ours / r.yardstick for r in self.readings if r.yardstick)
 
     @property
+    def is_ratio(self) -> bool:
+        """Whether what counts is the ratio to the yardstick."""
+        bar = self.line.bar
+        return bool(self.ratios) if bar is None else bar.of == "ratio"
+
+    @property
     def judged(self) -> float:
         """The number that the bar is for."""
-        return statistics.median(self.ratios) if self.line.bar.of == "ratio" else self.ours
+        return statistics.median(self.ratios) if self.is_ratio else self.ours
 
 
 Measure = Callable[[], tuple[Reading, ...]]

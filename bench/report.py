@@ -14,23 +14,26 @@ def table(results: list[Result], failed: dict[str, str]) -> str:
     lines = [_spaced(row, widths) for row in rows]
     lines.insert(1, "  ".join("-" * width for width in widths))
     lines.append("")
-    lines += [f"{r.line.name}: against {r.line.yardstick}" for r in results if r.line.yardstick]
+    lines += [
+        f"{r.line.name}: against {r.line.yardstick}"
+        for r in results
+        if r.line.yardstick and r.line.bar is not None
+    ]
     lines += [f"{name}: NOT MEASURED: {why}" for name, why in failed.items()]
     return "\n".join(lines)
 
 
 def _row(result: Result) -> tuple[str, ...]:
     line, bar = result.line, result.line.bar
-    is_ratio = bar.of == "ratio"
-    values = result.ratios if is_ratio else sorted(r.ours for r in result.readings)
+    values = result.ratios if result.is_ratio else sorted(r.ours for r in result.readings)
     return (
         line.name,
         f"{number(result.ours)} {line.unit}",
         "" if result.yardstick is None else f"{number(result.yardstick)} {line.unit}",
-        number(result.judged) if is_ratio else "",
+        number(result.judged) if result.is_ratio else "",
         f"{number(values[0])}-{number(values[-1])}",
-        _bar(bar, line.unit),
-        _reached(bar, result.judged),
+        "" if bar is None else _bar(bar, line.unit),
+        "" if bar is None else _reached(bar, result.judged),
     )
 
 
