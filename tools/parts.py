@@ -26,6 +26,7 @@ CHECK: Parts = {
 }
 TEST: Parts = {
     "unit": [*PYTEST, *PARALLEL, "tests/unit", "tests/property", "tests/test_architecture.py"],
+    "simulation": [*PYTEST, *PARALLEL, "tests/simulation"],
     "contract": [*PYTEST, "tests/contract"],
     "integration": [*PYTEST, "tests/integration"],
     "crash": [*PYTEST, "tests/crash"],
@@ -35,8 +36,15 @@ SOAK: Parts = {
     "crash": [*PYTEST, "-m", "soak", "--timeout=3000", "tests/crash"],
     "fuzz": [*PYTEST, "--timeout=1800", "tests/integration/api/test_fuzz.py"],
     "property": [*PYTEST, *PARALLEL, "--timeout=1800", "tests/property"],
+    "simulation": [*PYTEST, *PARALLEL, "--timeout=1800", "tests/simulation/test_seeds.py"],
+    "mutants": [sys.executable, "-m", "tests.simulation.mutants"],
 }
-SOAK_ENVIRON = {"STOKER_FUZZ_EXAMPLES": "2000", "STOKER_EXAMPLES": "5000", "STOKER_SOAK": "1"}
+SOAK_ENVIRON = {
+    "STOKER_FUZZ_EXAMPLES": "2000",
+    "STOKER_EXAMPLES": "5000",
+    "STOKER_SEEDS": "5000",
+    "STOKER_SOAK": "1",
+}
 
 
 def main(kind: str, wanted: list[str]) -> int:

@@ -1,0 +1,373 @@
+"""The product broken on purpose, one rule at a time. See `mutants` for how they are caught."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from typing import Any
+from unittest import mock
+
+from msgspec import Struct, structs
+
+import stoker.flow.collect as flow_collect
+import stoker.flow.finish as flow_finish
+import stoker.flow.place as flow_place
+import stoker.flow.remove as flow_remove
+import stoker.flow.stop as flow_stop
+import stoker.flow.submit as flow_submit
+import stoker.flow.watch as flow_watch
+import stoker.scheduler.claim as scheduler_claim
+import stoker.scheduler.plan as scheduler_plan
+import stoker.scheduler.state as scheduler_state
+from stoker.domain.outcome import End
+from stoker.engines.base import AttemptEnded, AttemptLost
+from stoker.engines.fleet.engine import FleetEngine
+from stoker.engines.fleet.link import Link
+from stoker.flow.commit import commit
+from stoker.flow.launch import launch
+from stoker.runner import orders as runner_orders
+from stoker.runner.record import Record
+from stoker.scheduler.policy import NEGATIVE, POSITIVE, Policy
+from stoker.scheduler.room import Card, Room
+
+from .node import SimulatedNode
+from .spool import MemorySpool, Part
+
+Patch = AbstractContextManager[Any]
+
+
+class Mutant(Struct, frozen=True):
+    """`theme`: where it shows soonest, for tests that have little time."""
+
+    make: Callable[[], Patch]
+    theme: str
+
+
+MUTANTS: dict[str, Mutant] = {}
+
+
+def mutant(name: str, theme: str = "mixed") -> Callable[[Callable[[], Patch]], Callable[[], Patch]]:
+    def note(make: Callable[[], Patch]) -> Callable[[], Patch]:
+        MUTANTS[name] = Mutant(make, theme)
+        return make
+
+    return note
+
+
+def _always(answer: Any) -> Callable[..., Any]:
+    """Whatever is asked."""
+    return lambda *_arguments: answer
+
+
+# ---- the protocol
+
+
+@mutant("read-before-lock")
+def _read_before_lock() -> Patch:
+    """A record is read, then its lock is tried: who ends in between seems to have died."""
+    real = Part.record
+
+    def record(part: Part) -> Record:
+        found = real(part)
+        if part.exit is None or not part.started_at or part.looks >= 2:
+            return found
+        part.looks += 1
+        return Record(found.key, False, found.claim, found.child, None, found.stuck)
+
+    return mock.patch.object(Part, "record", record)
+
+
+@mutant("resend-after-forget", "network")
+def _resend_after_forget() -> Patch:
+    """A forgotten number is not marked: a launch that comes late runs it again."""
+
+    def forget(spool: MemorySpool, key: str, numbers: Any, account: str) -> None:
+        del spool.records[key]
+
+    return mock.patch.object(MemorySpool, "forget", forget)
+
+
+@mutant("claim-without-bit", "network")
+def _claim_without_bit() -> Patch:
+    """A supervisor that was paused before its claim does not look at its bit."""
+    return mock.patch.object(SimulatedNode, "_is_marked", _always(False))
+
+
+@mutant("stop-without-tombstone", "again")
+def _stop_without_tombstone() -> Patch:
+    """A stop of what has no record revokes nothing."""
+    real = runner_orders.Orders.stop
+
+    def stop(orders: Any, order: Any, key: str) -> None:
+        before = set(orders._spool.mark.bits)
+        real(orders, order, key)
+        orders._spool.mark.bits = before
+
+    return mock.patch.object(runner_orders.Orders, "stop", stop)
+
+
+@mutant("ended-while-something-is-left")
+def _ended_while_something_is_left() -> Patch:
+    """The exit line is written when the main process ends."""
+
+    def main_ended(node: Any, part: Part, end: Any) -> None:
+        process = node._truth.alive.get(part.id)
+        if process is not None and process.exit is None:
+            process.exit = end
+            node._finish(part, end)
+            node._after(part, 5.0, lambda part: node._truth.end(part.id, 0.0))
+
+    return mock.patch.object(SimulatedNode, "_main_ended", main_ended)
+
+
+@mutant("unreachable=ended", "network")
+def _unreachable_is_ended() -> Patch:
+    real = Link._hang_up
+
+    def hang_up(link: Link) -> bool:
+        was_up = real(link)
+        for id in list(link.expected) if was_up else ():
+            at = datetime.fromtimestamp(0, UTC)
+            link.say(AttemptLost(attempt=id, at=at, evidence="supervisor_died"))
+        return was_up
+
+    return mock.patch.object(Link, "_hang_up", hang_up)
+
+
+@mutant("cancel-forgotten-at-restart", "again")
+def _cancel_forgotten_at_restart() -> Patch:
+    real = FleetEngine.reconcile
+
+    def reconcile(engine: FleetEngine, attempts: Any) -> None:
+        real(engine, attempts)
+        for link in engine.links.values():
+            for expected in link.expected.values():
+                expected.started = expected.started or expected.stop is not None
+                expected.stop = None
+
+    return mock.patch.object(FleetEngine, "reconcile", reconcile)
+
+
+# ---- the flow
+
+
+@mutant("launch-before-commit")
+def _launch_before_commit() -> Patch:
+    async def carry_out(flow: Any, spot: Any, intent: Any) -> None:
+        launch(flow, [intent])
+        await commit(flow, [intent.change])
+
+    return mock.patch.object(flow_place, "_carry_out", carry_out)
+
+
+@mutant("answer-before-commit", "crashes")
+def _answer_before_commit() -> Patch:
+    async def commit(flow: Any, changes: Any) -> None:
+        flow.later(real(flow, changes))
+
+    real = vars(flow_submit)["commit"]
+    return mock.patch.object(flow_submit, "commit", commit)
+
+
+@mutant("free-at-TERM")
+def _free_at_term() -> Patch:
+    """A task counts as over when it was told to end."""
+    real = flow_stop.send_stop
+
+    def send_stop(flow: Any, live: Any) -> None:
+        real(flow, live)
+        end = End(outcome="cancelled", reason="cancelled")
+        ended = AttemptEnded(attempt=live.attempt.id, at=flow.clock.now(), end=end)
+        flow.engine._facts.put_nowait(ended)
+
+    return mock.patch.object(flow_stop, "send_stop", send_stop)
+
+
+@mutant("no-attempt-guard", "again")
+def _no_attempt_guard() -> Patch:
+    """What is said of an attempt is taken to be about the task's present one."""
+    real = vars(flow_watch)["finish"]
+
+    async def finish(flow: Any, fact: Any) -> Any:
+        if fact.attempt not in flow.live:
+            known = await flow.store.attempt(fact.attempt)
+            for live in flow.live.values():
+                if known is not None and live.task.key == known.task:
+                    return await real(flow, structs.replace(fact, attempt=live.attempt.id))
+        return await real(flow, fact)
+
+    return mock.patch.object(flow_watch, "finish", finish)
+
+
+@mutant("retry-without-limit")
+def _retry_without_limit() -> Patch:
+    real = flow_finish._again
+
+    def again(task: Any, fact: Any, end: Any, now: Any) -> Any:
+        spec = structs.replace(task.spec, retries=1000)
+        return real(structs.replace(task, spec=spec), fact, end, now)
+
+    return mock.patch.object(flow_finish, "_again", again)
+
+
+@mutant("lost-runs-again")
+def _lost_runs_again() -> Patch:
+    """What may have run is run again unasked."""
+    real = flow_finish._again
+
+    def again(task: Any, fact: Any, end: Any, now: Any) -> Any:
+        spec = structs.replace(task.spec, requeue_on_loss=True)
+        return real(structs.replace(task, spec=spec), fact, end, now)
+
+    return mock.patch.object(flow_finish, "_again", again)
+
+
+@mutant("room-leaks")
+def _room_leaks() -> Patch:
+    """Room that was taken for an intent which was not recorded is not given back."""
+
+    def give_back(flow: Any, spot: Any, now: Any) -> None:
+        with mock.patch.object(type(flow.view), "free", _always(None)):
+            real(flow, spot, now)
+
+    real = flow_place._give_back
+    return mock.patch.object(flow_place, "_give_back", give_back)
+
+
+@mutant("forget-before-copy")
+def _forget_before_copy() -> Patch:
+    real = flow_collect.collect
+
+    async def collect(flow: Any, attempt: Any, spec: Any, small: Any = None) -> None:
+        flow_collect._let_forget(flow, attempt)
+        await real(flow, attempt, spec, small)
+
+    return mock.patch.object(flow_finish, "collect", collect)
+
+
+@mutant("successors-not-told", "arrays")
+def _successors_not_told() -> Patch:
+    """Who waits for any end of a deleted task waits for ever."""
+
+    def forget(flow: Any, gone: Any, attempts: Any) -> None:
+        with mock.patch.object(type(flow.view), "settle", _always(None)):
+            real(flow, gone, attempts)
+
+    real = flow_remove._forget
+    return mock.patch.object(flow_remove, "_forget", forget)
+
+
+# ---- the scheduler
+
+
+@mutant("backfill-ignores-reservation", "full")
+def _backfill_ignores_reservation() -> Patch:
+    return mock.patch.object(scheduler_plan._Pass, "_bars", _always({}))
+
+
+@mutant("newcomer-ignores-reservation", "full")
+def _newcomer_ignores_reservation() -> Patch:
+    return mock.patch.object(scheduler_claim, "kept_from", _always({}))
+
+
+@mutant("quota-counted-at-start", "shares")
+def _quota_counted_at_start() -> Patch:
+    """What is held by tasks that have not started yet does not count."""
+
+    def cards_of(view: Any, owner: str = "", queue: str = "") -> int:
+        return sum(
+            sum(len(part.gpus) for part in held.allocations)
+            for held in view.taken().values()
+            if owner in ("", held.owner)
+            and queue in ("", held.queue)
+            and held.attempt in getattr(view, "begun", ())
+        )
+
+    def started(view: Any, attempt: str, at: datetime) -> None:
+        real(view, attempt, at)
+        view.begun = {*getattr(view, "begun", ()), attempt}
+
+    view = scheduler_state.BaseView
+    real = view.started
+    return mock.patch.multiple(view, cards_of=cards_of, started=started)
+
+
+@mutant("weight-0-tie", "shares")
+def _weight_0_tie() -> Patch:
+    """Weight 0 goes first only by the smallest key, which idle people of any weight share."""
+
+    def class_of(policy: Policy, owner: str) -> int:
+        return NEGATIVE if policy.weight(owner) < 0 and policy.order != "fifo" else POSITIVE
+
+    return mock.patch.object(Policy, "class_of", class_of)
+
+
+@mutant("negative-passed", "shares")
+def _negative_passed() -> Patch:
+    """Others are backfilled past a waiting owner of negative weight."""
+    return mock.patch.object(scheduler_plan._QueuePass, "_is_negative", _always(False))
+
+
+@mutant("shared-memory-counted-twice", "sharing")
+def _shared_memory_counted_twice() -> Patch:
+    """What an attempt uses counts beside what it has reserved."""
+
+    def free_mib(card: Card) -> int:
+        reserved = sum(held.needs.gpu_memory_mib for held in card.holders.values())
+        used = sum(card.load.attempts.get(attempt, 0) for attempt in card.holders)
+        return card.gpu.memory_mib - reserved - used - card.load.foreign_mib
+
+    return mock.patch.object(Card, "free_mib", property(free_mib))
+
+
+@mutant("shared-memory-not-counted", "sharing")
+def _shared_memory_not_counted() -> Patch:
+    def free_mib(card: Card) -> int:
+        return card.gpu.memory_mib - sum(card.load.attempts.values()) - card.load.foreign_mib
+
+    return mock.patch.object(Card, "free_mib", property(free_mib))
+
+
+@mutant("dependency-any-as-ok", "arrays")
+def _dependency_any_as_ok() -> Patch:
+    real = vars(scheduler_state)["comes_true"]
+
+    def comes_true(when: Any, outcome: Any) -> Any:
+        return real("ok" if when == "any" else when, outcome)
+
+    return mock.patch.object(scheduler_state, "comes_true", comes_true)
+
+
+@mutant("dependency-ok-as-any", "arrays")
+def _dependency_ok_as_any() -> Patch:
+    real = vars(scheduler_state)["comes_true"]
+
+    def comes_true(when: Any, outcome: Any) -> Any:
+        return real("any" if when == "ok" else when, outcome)
+
+    return mock.patch.object(scheduler_state, "comes_true", comes_true)
+
+
+@mutant("array-cap-ignored", "arrays")
+def _array_cap_ignored() -> Patch:
+    return mock.patch.object(scheduler_state.BaseView, "live_of", _always(0))
+
+
+@mutant("drained-node-used")
+def _drained_node_used() -> Patch:
+    return mock.patch.object(Room, "usable", property(lambda room: room.up))
+
+
+@mutant("down-node-used", "network")
+def _down_node_used() -> Patch:
+    return mock.patch.object(Room, "usable", property(lambda room: not room.drained))
+
+
+@mutant("foreign-ignored", "sharing")
+def _foreign_ignored() -> Patch:
+    def is_free(card: Card) -> bool:
+        holders = len(card.holders)
+        return holders == 0 or (holders == len(card.slots_taken) < card.gpu.slots)
+
+    return mock.patch.object(Card, "is_free", property(is_free))
