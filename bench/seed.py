@@ -17,6 +17,7 @@ from stoker.domain.key import TaskKey
 from stoker.domain.lifecycle import replay
 from stoker.domain.node import Allocation, HeldGpu, Incarnation
 from stoker.domain.outcome import End
+from stoker.domain.position import first_position
 from stoker.domain.task import TaskSpec
 from stoker.store.base import Change
 from stoker.store.recorder import open_store
@@ -56,7 +57,7 @@ def _past(id: int) -> Change:
         command=("python", "train.py", "--seed", str(id)), name=f"past-{id}", workdir="/", gpus=1
     )
     events: tuple[Event, ...] = (
-        Submitted(at=at, owner="ana", spec=spec, position=id),
+        Submitted(at=at, owner="ana", spec=spec, position=first_position(id)),
         Placed(
             at=at,
             attempt=attempt,
