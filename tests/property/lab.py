@@ -13,6 +13,9 @@ from datetime import datetime, timedelta
 from fractions import Fraction
 from typing import Any
 
+from msgspec import structs
+from typing_extensions import override
+
 from stoker.domain.indices import Indices
 from stoker.domain.key import PLAIN, TaskKey
 from stoker.domain.node import Node
@@ -23,7 +26,7 @@ from stoker.scheduler.policy import USE_UNIT, Policy
 from stoker.scheduler.room import CardLoad, Holding
 from stoker.scheduler.scan import ScanningView
 from stoker.scheduler.view import View
-from tests.helpers.builders import NOON
+from tests.helpers.builders import NOON, a_spec
 from tests.helpers.scheduling import holding_of
 
 from .reference import Decision, Placed, decide
@@ -56,17 +59,21 @@ class Lab:
         self.seen: set[TaskKey] = set()
         """Everything that ever waited."""
         self.attempts = 0
+        self.story = [f"policy {policy or Policy()}"]
+        """What happened, for whoever reads a failing example."""
         self.passes(0)
 
     # ---- events
 
     def set_policy(self, policy: Policy) -> None:
+        self.story.append(f"policy {policy}")
         self._tell(lambda view: view.set_policy(policy))
         self.world.rules = rules_of(policy)
 
     def enqueue(self, key: TaskKey, owner: str, spec: TaskSpec, **facts: Any) -> None:
         """`facts`: position, and what else `waiting_of` wants to know."""
         facts = {"version": 1, "since": self.now, **facts}
+        self.story.append(f"{key} of {owner} waits: {_said(spec)} {facts}")
         self._tell(lambda view: view.enqueue(waiting_of(key, owner, spec, **facts)))
         self.world.entries[key] = entry_of(key, owner, spec, **facts)
         self.specs[key] = (owner, spec)
@@ -88,6 +95,7 @@ class Lab:
 
     def dequeue(self, key: TaskKey) -> None:
         """It waits no longer, so nothing is kept for it."""
+        self.story.append(f"{key} leaves the line")
         self._tell(lambda view: view.dequeue(key))
         self.world.entries.pop(key, None)
         self.specs.pop(key, None)
@@ -95,34 +103,41 @@ class Lab:
         self.world.promises = {queue: made for queue, made in promises if made.key != key}
 
     def unfold(self, key: TaskKey) -> None:
+        self.story.append(f"{key} unfolded")
         self._tell(lambda view: view.unfold(key))
         array = self.world.entries[key.id, PLAIN]
         left = tuple(index for index in array.folded or () if index != key.element)
         self.world.entries[array.key] = replace(array, folded=left)
 
     def fold(self, key: TaskKey) -> None:
+        self.story.append(f"{key} folded")
         self._tell(lambda view: view.fold(key))
         array = self.world.entries[key.id, PLAIN]
         self.world.entries[array.key] = replace(array, folded=(*(array.folded or ()), key.element))
 
     def settle(self, key: TaskKey, outcome: str) -> None:
         """Recorded for ever: a task that comes later may wait for it too."""
+        self.story.append(f"{key} {outcome}")
         self._settled(key, outcome)
         self.world.ended[key] = outcome
 
     def take(self, holding: Holding) -> None:
+        self.story.append(f"{holding.attempt} = {holding.key} holds {_briefly(holding)}")
         self._tell(lambda view: view.take(holding))
         self.world.runs[holding.attempt] = run_of(holding)
 
     def started(self, attempt: str) -> None:
+        self.story.append(f"{attempt} started")
         self._tell(lambda view: view.started(attempt, self.now))
         self.world.runs[attempt] = replace(self.world.runs[attempt], since=self.now)
 
     def free(self, attempt: str) -> None:
+        self.story.append(f"{attempt} ended")
         self._tell(lambda view: view.free(attempt))
         del self.world.runs[attempt]
 
     def node_up(self, node: Node) -> None:
+        self.story.append(f"{node.name} up, {len(node.gpus)} cards")
         self._tell(lambda view: view.node_up(node))
         cards = tuple(Card(g.index, g.uuid, g.model, g.memory_mib, g.slots) for g in node.gpus)
         before = self.world.machines.get(node.name, Machine(node.name, 0, 0, ()))
@@ -132,14 +147,17 @@ class Lab:
         self.world.down.discard(node.name)
 
     def node_down(self, name: str) -> None:
+        self.story.append(f"{name} down")
         self._tell(lambda view: view.node_down(name))
         self.world.down.add(name)
 
     def drain(self, name: str, why: str) -> None:
+        self.story.append(f"{name} drained: {why!r}")
         self._tell(lambda view: view.drain(name, why))
         (self.world.drained.add if why else self.world.drained.discard)(name)
 
     def sample(self, name: str, loads: Sequence[CardLoad]) -> None:
+        self.story.append(f"{name} measured: {loads}")
         self._tell(lambda view: view.sample(name, loads))
         known = {card.uuid for card in self.world.machines[name].cards}
         for load in (load for load in loads if load.uuid in known):
@@ -148,10 +166,12 @@ class Lab:
             )
 
     def passes(self, seconds: int) -> None:
+        self.story.append(f"{seconds} s pass")
         self.now += timedelta(seconds=seconds)
         self._tell(lambda view: view.tick(self.now))
 
     def reserve(self, planned: Plan) -> None:
+        self.story.append(f"kept: {planned.reservations}")
         self._tell(lambda view: view.reserve(planned.reservations))
         self.world.promises = promises_of(planned)
 
@@ -199,12 +219,26 @@ class Lab:
     def copy(self) -> Lab:
         return copy.deepcopy(self)
 
+    @override
+    def __repr__(self) -> str:
+        return "\n  ".join(["Lab:", *self.story])
+
     def _settled(self, key: TaskKey, outcome: str) -> None:
         self._tell(lambda view: view.settle(key, outcome))
 
     def _tell(self, say: Callable[[View | ScanningView], object]) -> None:
         said = [say(view) for view in (self.view, self.scanning)]
         assert said[0] == said[1]
+
+
+def _said(spec: TaskSpec) -> dict[str, Any]:
+    """What of a spec is not as usual."""
+    usual, said = structs.asdict(a_spec()), structs.asdict(spec)
+    return {name: value for name, value in said.items() if value != usual[name]}
+
+
+def _briefly(holding: Holding) -> str:
+    return ", ".join(f"{part.node}:{[g.index for g in part.gpus]}" for part in holding.allocations)
 
 
 # ---- from the scheduler's values to plain ones

@@ -107,6 +107,9 @@ class _Pass:
 
     def wake_at(self) -> datetime | None:
         moments = [self.view.next_time()]
+        if self.behind and self.placements:
+            # What its owner was given may have brought the task that all wait for to a limit.
+            moments.append(self.now)
         for held in self.reservations.values():
             entry = self.view.ready(held.key)
             if held.start is None and held.since is not None and entry is not None:
