@@ -136,7 +136,7 @@ TEXTS: dict[str, str] = {
     "when.any": "to end",
     "when.notok": "to fail",
     "not_before": "It starts at {at} at the earliest.",
-    "backing_off": "Its launch failed {tries} times in a row; it tries again at {at}.",
+    "backing_off": "It failed to run (tries so far: {tries}); it tries again at {at}.",
     "array_cap": "At most {cap} of its elements run at the same time; {live} do now.",
     "quota_cards": "{owner} may hold {most} GPUs; {held} are held, and this needs {need}.",
     "queue_cards": "Tasks of queue {queue} may hold {most} GPUs; {held} are held, and this needs {need}.",

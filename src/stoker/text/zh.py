@@ -135,7 +135,7 @@ TEXTS: dict[str, str] = {
     "when.any": "结束后（无论结果）",
     "when.notok": "运行错误后",
     "not_before": "最早于 {at} 启动。",
-    "backing_off": "连续 {tries} 次启动失败，{at} 再试。",
+    "backing_off": "运行未成功（已尝试 {tries} 次），{at} 再试。",
     "array_cap": "最多同时运行 {cap} 个；目前有 {live} 个。",
     "quota_cards": "{owner} 的配额为 {most} 块 GPU；已占用 {held} 块，本任务需要 {need} 块。",
     "queue_cards": "队列 {queue} 的任务最多占用 {most} 块 GPU；已占用 {held} 块，本任务需要 {need} 块。",
