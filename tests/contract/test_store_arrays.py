@@ -316,6 +316,19 @@ async def test_an_array_is_erased_with_its_elements(store: SqlStore) -> None:
         await store.record([element(array.task, 3, placed("a3", number=3))])
 
 
+async def test_an_element_of_an_erased_array_does_not_move(store: SqlStore) -> None:
+    array = new(17, a_spec(array="0-9"))
+    waits = element(array.task, 1, Held(at=at(2), by="ana"))
+    await store.record([array])
+    await store.record([waits])
+    await store.erase([array.task], Deleted(at=at(9), by="ana"))
+
+    with pytest.raises(StaleWrite):
+        await store.record([move(waits.task, Released(at=at(10), by="ana"))])
+
+    assert await store.waiting() == []
+
+
 async def test_what_has_changed_is_not_erased(store: SqlStore) -> None:
     first, second = new(1), new(2)
     await store.record([first, second])

@@ -84,7 +84,8 @@ class Store(Protocol):
 
         Each must still be at its version, and nothing of it may be live: else StaleWrite. Of each
         one event stays, `deleted`, so that its id is never given again. Returns the sequence number
-        of the last of them.
+        of the last of them. Elements are gone at once for all who read; what they fill on the disk
+        is swept by and by, without keeping others waiting.
         """
         ...
 

@@ -25,10 +25,10 @@ from .statements import WHOLE, Cursor
 from .tables import events, tasks
 
 
-def array_sentences(dialect: sa.Dialect, cursor: Cursor) -> Iterator[str]:
-    """Every broken tie as a sentence."""
+def array_sentences(dialect: sa.Dialect, cursor: Cursor, to_sweep: frozenset[int]) -> Iterator[str]:
+    """Every broken tie as a sentence; `to_sweep`: arrays that are gone, with elements still left."""
     check = _CheckArrays(dialect, cursor)
-    yield from check.elements()
+    yield from check.elements(to_sweep)
     yield from check.ends()
 
 
@@ -37,7 +37,7 @@ class _CheckArrays:
         self._dialect = dialect
         self._cursor = cursor
 
-    def elements(self) -> Iterator[str]:
+    def elements(self, to_sweep: frozenset[int]) -> Iterator[str]:
         """Each element row, against its array's events."""
         born = (
             sa.select(tasks.c.id, tasks.c.element, events.c.seq, events.c.kind, events.c.spec_of)
@@ -50,6 +50,8 @@ class _CheckArrays:
             .order_by(tasks.c.id, tasks.c.element)
         )
         for id, rows in groupby(self._select(born), key=lambda row: row[0]):
+            if id in to_sweep:
+                continue
             array = self._array(id)
             for _, element, seq, kind, spec_of in rows:
                 key = TaskKey(id, element)

@@ -24,6 +24,7 @@ from .check_arrays import array_sentences
 from .codec import Row, attempt_of_row, decode_spec, event_of, row_of_attempt, row_of_task
 from .reading import ReadPool
 from .statements import ZERO, Cursor, Reads, compiled
+from .sweeping import SWEEP, to_sweep
 from .tables import allocations, attempts, events, tasks
 
 CHUNK = 1000
@@ -40,6 +41,9 @@ class _Check:
         self._dialect = dialect
         self._cursor = cursor
         self._sql = Reads.on(dialect)
+        noted = self._fetch(self._sql.meta.sql, (SWEEP,))
+        self._to_sweep = frozenset(to_sweep(noted[0][0]) if noted else [])
+        """Of the arrays with these ids, elements may be left."""
 
     def sentences(self) -> Iterator[str]:
         yield from self._file()
@@ -47,8 +51,9 @@ class _Check:
         yield from self._cards()
         yield from self._starts()
         for row in self._tasks():
-            yield from self._task(row)
-        yield from array_sentences(self._dialect, self._cursor)
+            if not self._is_left(row[0], row[1]):
+                yield from self._task(row)
+        yield from array_sentences(self._dialect, self._cursor, self._to_sweep)
 
     def _file(self) -> Iterator[str]:
         if self._dialect.name == "sqlite":
@@ -69,7 +74,11 @@ class _Check:
                 yield f"Task {TaskKey(*key)} has {table.name} but does not exist."
         left = sa.select(tasks.c.id, tasks.c.element).join(events, events.c.task_id == tasks.c.id)
         for key in self._select(left.where(is_deleted).distinct()):
-            yield f"Task {TaskKey(*key)} was deleted but is there."
+            if not self._is_left(*key):
+                yield f"Task {TaskKey(*key)} was deleted but is there."
+        deleted = {row[0] for row in self._select(sa.select(events.c.task_id).where(is_deleted))}
+        for array in sorted(self._to_sweep - deleted):
+            yield f"Array {array} is to be swept away but was not deleted."
         held = sa.select(allocations.c.attempt).outerjoin(
             attempts, attempts.c.id == allocations.c.attempt
         )
@@ -155,6 +164,9 @@ class _Check:
             yield from rows
             id, element, is_whole, *_ = rows[-1]
             after = (is_whole, id, element)
+
+    def _is_left(self, id: int, element: int) -> bool:
+        return element != PLAIN and id in self._to_sweep
 
     def _select(self, select: sa.Select[tuple[object, ...]]) -> list[Row]:
         made = select.compile(dialect=self._dialect, compile_kwargs={"literal_binds": True})

@@ -1,6 +1,7 @@
 """Deleting tasks: every row goes but one event, which says so.
 
-That event is how those who follow the records learn of it, and why an id is never given again.
+That event is how those who follow the records learn of it, and why an id is never given again. The
+elements of an array are swept afterwards.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from stoker.domain.lifecycle import Task
 
 from .codec import body_of, to_us
 from .statements import Cursor, Writes
+from .sweeping import leave, take
 
 
 def erase(
@@ -24,8 +26,8 @@ def erase(
     for task in tasks:
         assert task.element == PLAIN, "an element goes with its array"
         _guard(cursor, sql, task)
-        for statement in (sql.erase_attempts, sql.erase_events, sql.erase_tasks):
-            cursor.execute(statement.sql, (task.id,))
+        take(cursor, sql, task.id, PLAIN, PLAIN)
+        leave(cursor, sql, task.id)
         seq += 1
         event = (seq, task.id, PLAIN, task.version + 1, at, type(deleted).__name__, body, None)
         cursor.execute(sql.new_event.sql, event)
@@ -37,6 +39,6 @@ def _guard(cursor: Cursor, sql: Writes, task: Task) -> None:
     found = cursor.fetchone()
     if found is None or found[0] != task.version:
         raise StaleWrite
-    cursor.execute(sql.live_rows.sql, (task.id,))
-    if cursor.fetchone()[0]:
+    cursor.execute(sql.live_row.sql, (task.id,))
+    if cursor.fetchone():
         raise StaleWrite

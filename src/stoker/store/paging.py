@@ -33,7 +33,9 @@ from .statements import (
     ZERO,
     Statement,
     compiled,
+    has_array,
     in_states,
+    is_there,
 )
 from .tables import events, tasks
 
@@ -150,9 +152,12 @@ class Paging:
         if not _must_sort(shape):
             return compiled(self._dialect, _with_spec(found.with_only_columns(*LISTED, *key)))
         # Sort keys, not rows: what is shown of a page is looked up afterwards.
-        keys = found.with_only_columns(*tasks.primary_key).subquery()
-        same = [column == keys.c[column.name] for column in tasks.primary_key]
+        parts: list[Any] = [tasks.c.id] if shape.whole else list(tasks.primary_key)
+        keys = found.with_only_columns(*parts).subquery()
+        same = [column == keys.c[column.name] for column in parts]
         shown = sa.select(*LISTED, *key).join(keys, sa.and_(*same)).order_by(*order)
+        if shape.whole:
+            shown = shown.where(WHOLE)
         return compiled(self._dialect, _with_spec(shown))
 
     def _found(self, shape: _Shape) -> sa.Select[Any]:
@@ -187,7 +192,10 @@ class Paging:
                 *([] if shape.by_state else [ELEMENTS]),
                 id == sa.bindparam("array"),
                 tasks.c.element > sa.bindparam("beyond"),
+                has_array(sa.bindparam("array")),
             ]
+        if not (shape.whole or shape.array):
+            found.append(is_there(tasks.c.id, tasks.c.element))
         if shape.states:
             found.append(in_states(shape.states))
         if shape.by_state:

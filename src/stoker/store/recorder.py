@@ -11,6 +11,7 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -44,6 +45,7 @@ from .readers import Readers
 from .reading import ReadPool
 from .recording import write_changes
 from .statements import Cursor, Reads, Statement, Writes
+from .sweeping import SWEEP, sweep
 from .writer import Writer, WriterLike
 
 MakeWriter = Callable[[sa.Engine], WriterLike]
@@ -88,8 +90,10 @@ class SqlStore:
         last_ids = (self._one(self._reads.last_id), self._one(self._reads.last_told_id))
         self._next_id = max(last_ids) + 1
         self._last_seq = self._one(self._reads.last_seq)
-        self._threads = writer is None
-        self._writer: WriterLike = Writer(engine) if writer is None else writer
+        self._own: Writer | None = None
+        if writer is None:
+            writer = self._own = Writer(engine, self._sweep if self._is_to_sweep() else None)
+        self._writer: WriterLike = writer
 
     @property
     def failing(self) -> str:
@@ -114,7 +118,9 @@ class SqlStore:
         return int(await self._writer.do(self._record, changes))
 
     async def erase(self, tasks: Sequence[Task], deleted: Deleted) -> int:
-        return int(await self._writer.do(self._erase, (tasks, deleted)))
+        seq = int(await self._writer.do(self._erase, (tasks, deleted)))
+        await self._sweep_here()
+        return seq
 
     async def remember(self, name: str, value: str) -> None:
         await self._writer.do(self._remember, (value, f"kept.{name}"))
@@ -126,7 +132,9 @@ class SqlStore:
         await self._writer.do(self._renumber, row)
 
     async def raise_epoch(self) -> int:
-        return int(await self._writer.do(self._raise_epoch, None))
+        epoch = int(await self._writer.do(self._raise_epoch, None))
+        await self._sweep_here()
+        return epoch
 
     # ---- reading
 
@@ -188,7 +196,15 @@ class SqlStore:
         for tasks, deleted in calls:
             self._last_seq = erase(cursor, self._writes, tasks, deleted, self._last_seq)
             after.append(self._last_seq)
+        if self._own is not None:
+            self._own.meanwhile(self._sweep)
         return after
+
+    def _sweep(self, cursor: Cursor) -> bool:
+        return sweep(cursor, self._writes)
+
+    def _sweep_asked(self, cursor: Cursor, calls: list[None]) -> list[bool]:
+        return [self._sweep(cursor) for _ in calls]
 
     def _remember(self, cursor: Cursor, rows: list[Row]) -> list[None]:
         for value, name in rows:
@@ -217,7 +233,17 @@ class SqlStore:
 
     async def _aside(self, read: Callable[[], _T]) -> _T:
         """What may take long, beside the event loop."""
-        return await asyncio.to_thread(read) if self._threads else read()
+        return read() if self._own is None else await asyncio.to_thread(read)
+
+    def _is_to_sweep(self) -> bool:
+        return bool(self._pool.fetch(self._reads.meta.sql, (SWEEP,)))
+
+    async def _sweep_here(self) -> None:
+        """Our own writer sweeps by itself; another one is asked, step by step."""
+        if self._own is None and self._is_to_sweep():
+            with suppress(StoreDown):  # the next start goes on
+                while await self._writer.do(self._sweep_asked, None):
+                    pass
 
     def _waiting(self) -> list[WaitingRow]:
         specs: dict[str, TaskSpec] = {}  # tasks of one batch are much alike
@@ -280,11 +306,13 @@ class SqlStore:
     def _attempts_of(self, keys: Sequence[TaskKey]) -> list[str]:
         ids: list[str] = []
         with self._pool.snapshot() as cursor:
-            for id, element in keys:
-                if element == PLAIN:
-                    rows = cursor.execute(self._reads.attempt_ids.sql, (id,)).fetchall()
+            for key in keys:
+                if not cursor.execute(self._reads.outcome.sql, tuple(key)).fetchone():
+                    continue
+                if key.element == PLAIN:
+                    rows = cursor.execute(self._reads.attempt_ids.sql, (key.id,)).fetchall()
                 else:
-                    rows = cursor.execute(self._reads.attempts_of.sql, (id, element)).fetchall()
+                    rows = cursor.execute(self._reads.attempts_of.sql, tuple(key)).fetchall()
                 ids += [row[0] for row in rows]
         return ids
 

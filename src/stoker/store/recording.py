@@ -49,7 +49,7 @@ class Rows:
     def __init__(self, last_seq: int) -> None:
         self.last_seq = last_seq
         self._keys: set[tuple[int, int]] = set()
-        self._arrays: set[tuple[int, int]] = set()
+        self._arrays: set[tuple[int, int | None]] = set()
         self._submitted: list[Row] = []
         self._new: list[Row] = []
         self._unfolded: list[_Unfolded] = []
@@ -70,8 +70,8 @@ class Rows:
         key = (task.id, task.element)
         if key in self._keys:
             return False
-        if change.array_version is not None:
-            if (task.id, PLAIN) in self._keys:
+        if task.element != PLAIN:
+            if change.array_version is not None and (task.id, PLAIN) in self._keys:
                 return False
             self._arrays.add((task.id, change.array_version))
         self._keys.add(key)
@@ -100,12 +100,12 @@ class Rows:
         _run(cursor, sql.new_unfolded_event, [new.event_row(specs) for new in self._unfolded])
 
     def _look_at_arrays(self, cursor: Cursor, sql: Writes) -> dict[int, int]:
-        """Where the specs of these arrays are, each being at the version it must have."""
+        """Where the specs of these arrays are, each being there, at the version it must have."""
         specs: dict[int, int] = {}
         for id, version in self._arrays:
             cursor.execute(sql.whole.sql, (id,))
             found = cursor.fetchone()
-            if found is None or found[0] != version:
+            if found is None or version not in (None, found[0]):
                 raise StaleWrite
             specs[id] = found[1]
         return specs

@@ -16,8 +16,6 @@ from stoker.domain.lifecycle import LIVE, WAITING, State
 from .codec import NO_GPUS
 from .tables import allocations, attempts, events, meta, tasks
 
-_ARRAY: sa.ColumnClause[int] = sa.literal_column("-1")
-
 
 class Cursor(Protocol):
     """The part of a driver's cursor that we use."""
@@ -73,6 +71,19 @@ UNFINISHED = sa.text("state <> 'FINISHED'")
 """Literally as in the partial index, which a database uses only then."""
 
 
+_array = tasks.alias("whole")
+
+
+def has_array(id: sa.ColumnElement[int]) -> sa.ColumnElement[bool]:
+    """Whether there is a task or an array of this id."""
+    return sa.exists().where(_array.c.is_whole == ONE, _array.c.id == id)
+
+
+def is_there(id: sa.ColumnElement[int], element: sa.ColumnElement[int]) -> sa.ColumnElement[bool]:
+    """Whether a row of this key is to be seen: of a deleted array, what is left is not."""
+    return sa.or_(element < ZERO, has_array(id))
+
+
 def in_states(states: frozenset[State]) -> sa.ColumnElement[bool]:
     return tasks.c.state.in_([sa.literal_column(f"'{state}'") for state in sorted(states)])
 
@@ -114,6 +125,10 @@ TOLD = (
 
 EVENT = (*(column.name for column in TOLD), "spec")
 UNFOLDED_EVENT = (*(column.name for column in TOLD), "spec_of")
+
+
+_IS_META = meta.c.key == sa.bindparam("key_")
+_META = sa.select(meta.c.value).where(_IS_META)
 
 
 class _Prepared:
@@ -186,9 +201,7 @@ class Writes(_Prepared):
         )
         self.set_meta = compiled(
             dialect,
-            sa.update(meta)
-            .values(value=sa.bindparam("new"))
-            .where(meta.c.key == sa.bindparam("key_")),
+            sa.update(meta).values(value=sa.bindparam("new")).where(_IS_META),
         )
         self.new_meta = insert(meta)
         self.whole = compiled(
@@ -197,18 +210,39 @@ class Writes(_Prepared):
                 tasks.c.id == sa.bindparam("id_"), WHOLE
             ),
         )
+        self._of_deleting(dialect)
+
+    def _of_deleting(self, dialect: sa.Dialect) -> None:
         is_of: sa.BindParameter[int] = sa.bindparam("id_")
-        # Both are named, so that the rows are found by the key, which begins with it.
-        whole_or_not = tasks.c.is_whole.in_([ZERO, sa.literal_column("1")])
-        of_task = sa.and_(whole_or_not, tasks.c.id == is_of)
-        self.live_rows = compiled(
-            dialect, sa.select(sa.func.count()).select_from(tasks).where(of_task, in_states(LIVE))
+        self.live_row = compiled(  # a sum has no index: there may be far more rows than live ones
+            dialect,
+            sa.select(tasks.c.id).where(UNFINISHED, in_states(LIVE), tasks.c.id + ZERO == is_of),
         )
-        self.erase_tasks = compiled(dialect, sa.delete(tasks).where(of_task))
-        self.erase_events = compiled(dialect, sa.delete(events).where(events.c.task_id == is_of))
-        self.erase_attempts = compiled(
-            dialect, sa.delete(attempts).where(attempts.c.task_id == is_of)
+        self.some_element = compiled(
+            dialect,
+            sa.select(tasks.c.element).where(ELEMENTS, tasks.c.id == is_of).limit(ONE).offset(ZERO),
         )
+        first = (
+            sa.select(events.c.element)
+            .where(events.c.task_id == is_of, events.c.element >= ZERO)
+            .order_by(events.c.element)
+            .limit(sa.bindparam("most"))
+            .offset(ZERO)
+            .subquery()
+        )
+        self.first_elements = compiled(
+            dialect, sa.select(sa.func.max(first.c.element), sa.func.count())
+        )
+
+        def erase(table: sa.Table, id: sa.Column[int], *more: sa.ColumnElement[bool]) -> Statement:
+            some = table.c.element.between(sa.bindparam("first"), sa.bindparam("last"))
+            return compiled(dialect, sa.delete(table).where(*more, id == is_of, some))
+
+        self.erase_tasks = erase(tasks, tasks.c.id, tasks.c.is_whole.in_([ZERO, ONE]))
+        self.erase_events = erase(events, events.c.task_id)
+        self.erase_attempts = erase(attempts, attempts.c.task_id)
+        self.meta = compiled(dialect, _META)
+        self.drop_meta = compiled(dialect, sa.delete(meta).where(_IS_META))
 
 
 def _update(names: tuple[str, ...]) -> sa.Update:
@@ -229,6 +263,7 @@ def _is_task() -> tuple[sa.ColumnElement[bool], ...]:
         tasks.c.is_whole.in_([ZERO, ONE]),  # so that the key is used
         tasks.c.id == sa.bindparam("id_"),
         tasks.c.element == sa.bindparam("element_"),
+        is_there(tasks.c.id, tasks.c.element),
     )
 
 
@@ -254,7 +289,7 @@ class Reads(_Prepared):
                 tasks.c.version, tasks.c.submitted_us, tasks.c.not_before_us, tasks.c.anyway,
                 tasks.c.attempts, tasks.c.never_ran, events.c.spec,
             )
-            .where(UNFINISHED, in_states(WAITING))
+            .where(UNFINISHED, in_states(WAITING), is_there(tasks.c.id, tasks.c.element))
             .order_by(*order),
         )  # fmt: skip
         self.live = compiled(
@@ -265,7 +300,11 @@ class Reads(_Prepared):
             .order_by(*order),
         )
         self.attempt = compiled(
-            dialect, select(*attempts.columns).where(attempts.c.id == sa.bindparam("id_"))
+            dialect,
+            select(*attempts.columns).where(
+                attempts.c.id == sa.bindparam("id_"),
+                is_there(attempts.c.task_id, attempts.c.element),
+            ),
         )
         self.attempts_of = compiled(
             dialect,
@@ -273,12 +312,14 @@ class Reads(_Prepared):
             .where(
                 attempts.c.task_id == sa.bindparam("id_"),
                 attempts.c.element == sa.bindparam("element_"),
+                is_there(attempts.c.task_id, attempts.c.element),
             )
             .order_by(attempts.c.ordinal),
         )
         is_event_of = (
             events.c.task_id == sa.bindparam("id_"),
             events.c.element == sa.bindparam("element_"),
+            is_there(events.c.task_id, events.c.element),
         )
         shared = events.alias("shared")
         spec = sa.func.coalesce(events.c.spec, shared.c.spec)
@@ -311,9 +352,7 @@ class Reads(_Prepared):
         self.first_seq = compiled(dialect, select(sa.func.min(events.c.seq)))
         self.last_id = compiled(dialect, select(sa.func.max(tasks.c.id)).where(WHOLE))
         self.last_told_id = compiled(dialect, select(sa.func.max(events.c.task_id)))
-        self.meta = compiled(
-            dialect, sa.select(meta.c.value).where(meta.c.key == sa.bindparam("key_"))
-        )
+        self.meta = compiled(dialect, _META)
         self.events_after = compiled(
             dialect,
             select(*TOLD)

@@ -152,4 +152,4 @@ meta = sa.Table(
     sqlite_with_rowid=False,
 )
 """epoch: how often a server has started on these records. database: which records these are.
-kept.<name>: what `remember` was given."""
+kept.<name>: what `remember` was given. sweep: ids of deleted arrays that left elements."""

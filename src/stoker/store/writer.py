@@ -6,6 +6,8 @@ must depend on nothing but its arguments. A disk that refuses fails the whole gr
 connection and is never retried behind the caller's back; the next call opens a new one.
 A cancelled call either records nothing and raises, or has begun and returns as if it had not been
 cancelled; the cancellation then strikes at the caller's next await.
+What nobody waits for is done `meanwhile`, in steps, each a transaction of its own between the
+groups of those who wait.
 """
 
 from __future__ import annotations
@@ -33,6 +35,9 @@ MOST_IN_GROUP = 256
 Work = Callable[[Cursor, list[Any]], Sequence[Any]]
 """Gets the arguments of all calls that met, in order; gives as many results."""
 
+Step = Callable[[Cursor], bool]
+"""True: there is more to do."""
+
 
 class WriterLike(Protocol):
     """What the store needs of a writer."""
@@ -47,7 +52,8 @@ class WriterLike(Protocol):
 class Writer:
     """Everything that changes records passes here."""
 
-    def __init__(self, engine: sa.Engine) -> None:
+    def __init__(self, engine: sa.Engine, step: Step | None = None) -> None:
+        """With something to do `meanwhile` from the start."""
         self.failing = ""
         """Why the last transaction could not be committed; "" once one has gone well."""
         self._engine = engine
@@ -58,6 +64,7 @@ class Writer:
         self._cursor: Cursor | None = None
         self._inbox: SimpleQueue[_Call | None] = SimpleQueue()
         self._closed = False
+        self._step = step
         self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
         self._thread.start()
 
@@ -77,6 +84,14 @@ class Writer:
             raise call.outcome
         return call.outcome
 
+    def meanwhile(self, step: Step) -> None:
+        """Take this step again and again while no call waits, until it says that it was the last.
+
+        Only for work, in the writer's own thread. An end before that is no harm to the records: a
+        step that did not commit has not been. While the disk refuses, no step is taken.
+        """
+        self._step = step
+
     def close(self) -> None:
         """Finish what was asked, then let go of the database. May be called twice."""
         if not self._closed:
@@ -89,12 +104,26 @@ class Writer:
     def _run(self) -> None:
         last = False
         while not last:
+            if self._step is not None and not self.failing and self._inbox.empty():
+                self._go_on(self._step)
+                continue
             group, last = self._next_group()
             if group:
                 _tell(group, self._transact(group))
-                if self._connection is not None:
-                    self._folding.after_commit(self._connection)
+                self._fold()
         self._disconnect(broken=False)
+
+    def _go_on(self, step: Step) -> None:
+        (more,) = self._transact([_Unasked(step)])
+        if isinstance(more, BaseException) and not self.failing:
+            log.error("event=step_failed", exc_info=more)
+        if more is not True and not self.failing:
+            self._step = None
+        self._fold()
+
+    def _fold(self) -> None:
+        if self._connection is not None:
+            self._folding.after_commit(self._connection)
 
     def _next_group(self) -> tuple[list[_Call], bool]:
         """What waits, without what was cancelled; and whether that was all for ever."""
@@ -197,6 +226,16 @@ class _Call:
         if task is not None:
             task.uncancel()  # asked for as often as before: a timeout counts
             task.cancel()
+
+
+class _Unasked(_Call):
+    """A step on its way: nobody waits for it."""
+
+    __slots__ = ()
+
+    def __init__(self, step: Step) -> None:
+        self.work = lambda cursor, _: [step(cursor)]
+        self.argument = None
 
 
 _PENDING = object()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -188,25 +189,41 @@ def order_of(query: Query) -> Callable[[Task], tuple[Any, ...]]:
 # ---- how they are found
 
 
+BY_KEY = "PRIMARY KEY (is_whole=?"
+
+
 @pytest.mark.parametrize(
-    ("query", "few", "index"),
+    ("query", "few", "found"),
     [
-        (Query(), True, "PRIMARY KEY (is_whole=?"),
-        (Query(states=frozenset({State.FINISHED})), True, "PRIMARY KEY (is_whole=?"),
-        (Query(states=LIVE), True, "tasks_unfinished"),
-        (Query(states=LIVE), False, "PRIMARY KEY (is_whole=?"),
-        (Query(elements=True), True, "MERGE (UNION ALL)"),
-        (Query(elements=True, states=LIVE), True, "tasks_unfinished"),
-        (Query(array=17), True, "PRIMARY KEY (is_whole=? AND id=?"),
-        (Query(array=17, states=LIVE), True, "tasks_unfinished"),
-        (Query(states=frozenset({State.FINISHED}), sort="finished"), True, "tasks_finished"),
-        (Query(outcome="lost", sort="finished"), True, "tasks_finished"),
-        (Query(states=frozenset({State.QUEUED}), sort="position"), True, "tasks_unfinished"),
+        (Query(), True, BY_KEY),
+        (Query(states=frozenset({State.FINISHED})), True, BY_KEY),
+        (Query(states=LIVE), True, "INDEX tasks_unfinished (state=?"),
+        (Query(states=LIVE), False, BY_KEY),
+        (Query(elements=True), True, BY_KEY),
+        (Query(elements=True, states=LIVE), True, "INDEX tasks_unfinished (state=?"),
+        (Query(array=17), True, f"{BY_KEY} AND id=? AND element>?"),
+        (Query(array=17, states=LIVE), True, "INDEX tasks_unfinished (state=?"),
+        (
+            Query(states=frozenset({State.FINISHED}), sort="finished"),
+            True,
+            "INDEX tasks_finished (",
+        ),
+        (Query(outcome="lost", sort="finished"), True, "INDEX tasks_finished ("),
+        (
+            Query(states=frozenset({State.QUEUED}), sort="position"),
+            True,
+            "INDEX tasks_unfinished (state=?",
+        ),
+        (
+            Query(elements=True, states=frozenset({State.QUEUED}), sort="position"),
+            True,
+            "INDEX tasks_unfinished (state=?",
+        ),
     ],
 )
 @pytest.mark.parametrize("follows", [False, True])
 async def test_a_page_is_found_by_an_index_and_costs_the_same_at_any_depth(
-    store: SqlStore, query: Query, few: bool, index: str, follows: bool
+    store: SqlStore, query: Query, few: bool, found: str, follows: bool
 ) -> None:
     lives = [new(id, None, *([] if id % 2 else [ended_early(id)])) for id in range(1, 41)]
     await store.record(lives)
@@ -217,9 +234,38 @@ async def test_a_page_is_found_by_an_index_and_costs_the_same_at_any_depth(
 
     plan = [row[3] for row in store._pool.fetch(f"EXPLAIN QUERY PLAN {sql}", parameters)]
 
-    assert index in f"{plan[0]} {plan[1]} ", plan
-    must_sort = query.sort == "id" and index == "tasks_unfinished"
+    assert not any(step.startswith("SCAN tasks") for step in plan), plan
+    first = next(step for step in plan if step.startswith("SEARCH tasks"))
+    assert found in first, plan
+    if follows and few and query.array is None and not query.states & LIVE:
+        assert "<" in first, plan
+    must_sort = query.sort == "id" and "tasks_unfinished" in found
     assert any("ORDER BY" in step for step in plan) == must_sort, plan
+
+
+async def test_what_is_looked_up_by_its_key_is_planned_once(store: SqlStore) -> None:
+    """An index for one value of a key's column would make SQLite plan again for every value."""
+    await store.record([new(id) for id in range(1, 9)])
+    planned = 0
+
+    def count(*_: object) -> int:
+        nonlocal planned
+        planned += 1
+        return sqlite3.SQLITE_OK
+
+    with store._pool.snapshot() as cursor:
+        connection: Any = cursor.connection  # type: ignore[attr-defined]
+        connection.set_authorizer(count)
+        try:
+            for sql in (store._reads.task.sql, store._reads.listed_task.sql):
+                cursor.execute(sql, (1, -1)).fetchall()
+                planned = 0
+                for id in range(2, 9):
+                    assert len(cursor.execute(sql, (id, -1)).fetchall()) == 1
+                    cursor.execute(sql, (id, 0)).fetchall()
+                assert planned == 0
+        finally:
+            connection.set_authorizer(None)
 
 
 def ended_early(id: int) -> Ended:

@@ -6,7 +6,6 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -15,12 +14,12 @@ from stoker.domain.errors import StaleWrite
 from stoker.domain.event import Edited, Held, Released
 from stoker.domain.key import TaskKey
 from stoker.store.base import Change
-from stoker.store.database import begin_of
 from stoker.store.recorder import SqlStore, open_store
 from stoker.store.recording import write_changes
 from stoker.store.statements import Cursor, Writes
-from stoker.store.writer import Work
 from tests.helpers.builders import a_spec, at, element, ended, move, new, placed
+
+from .inline import InlineWriter
 
 ARRAY = new(17, a_spec(array="0-9"))
 HELD = move(ARRAY.task, Held(at=at(1), by="ana"))
@@ -106,27 +105,6 @@ def test_words_and_elements_by_turns(cursor: Cursor) -> None:
 # ---- a writer of one's own
 
 
-class InlineWriter:
-    """Writes where it is called, one call at a time."""
-
-    def __init__(self, engine: sa.Engine) -> None:
-        self.failing = ""
-        self.calls = 0
-        self._begin = begin_of(engine)
-        self._connection = engine.raw_connection()
-
-    async def do(self, work: Work, argument: Any) -> Any:
-        self.calls += 1
-        cursor = self._connection.cursor()
-        cursor.execute(self._begin)
-        (result,) = work(cursor, [argument])
-        cursor.execute("COMMIT")
-        return result
-
-    def close(self) -> None:
-        self._connection.close()
-
-
 async def test_a_store_without_threads(store_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_thread(*_: object) -> None:
         raise AssertionError("a thread was started")
@@ -148,6 +126,6 @@ async def test_a_store_without_threads(store_path: Path, monkeypatch: pytest.Mon
         assert await store.outcomes([TaskKey(18)]) == {TaskKey(18): None}
         assert await store.attempts_of([TaskKey(18)]) == ["a1"]
         assert await store.recall("x") == "y"
-        assert (made[0].calls, store.failing) == (2, "")
+        assert (made[0].done, store.failing) == (["_record", "_remember"], "")
     finally:
         store.close()

@@ -36,6 +36,14 @@ def test_a_cursor_says_where_its_page_ended(sort: Sort, descending: bool) -> Non
     assert parameters == (17, 4)
 
 
+def test_among_elements_a_cursor_says_which_one() -> None:
+    cursor = cursor_after(Query(elements=True), (17, 3, *ROW[2:]))
+
+    _, parameters = PAGING.statement(Query(elements=True, cursor=cursor))
+
+    assert parameters == (17, 3, 17, 3, 51)  # tasks and elements are walked apart
+
+
 def test_a_cursor_has_the_key_of_its_order() -> None:
     cursor = cursor_after(Query(sort="position"), (*ROW, 99))
 

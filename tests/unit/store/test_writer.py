@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -308,6 +308,131 @@ async def test_a_timeout_that_strikes_late_still_is_a_timeout(
     with pytest.raises(TimeoutError):
         await caller()
     assert driver.committed == [["a"]]
+
+
+# ---- meanwhile
+
+
+class Steps:
+    """So many steps, each noted; `stop` holds the thread within one of them."""
+
+    def __init__(self, count: int, stop: dict[int, Gate] | None = None) -> None:
+        self.taken = 0
+        self.is_over = threading.Event()
+        self._count, self._stop = count, stop or {}
+
+    def step(self, cursor: Cursor) -> bool:
+        self.taken += 1
+        number = self.taken
+        if number in self._stop:
+            self._stop[number].work(cursor, [])
+        cursor.execute(f"step {number}")
+        if number == self._count:
+            self.is_over.set()
+        return number < self._count
+
+    def begin(self, writer: Writer) -> Callable[[Cursor, list[Any]], list[Any]]:
+        """Work that has them done."""
+
+        def begin(cursor: Cursor, words: list[Any]) -> list[Any]:
+            writer.meanwhile(self.step)
+            return list(note(cursor, words))
+
+        return begin
+
+    async def over(self) -> None:
+        assert await asyncio.to_thread(self.is_over.wait, PATIENCE_S)
+
+
+async def test_steps_are_taken_until_the_last(writer: Writer, driver: Driver) -> None:
+    steps = Steps(3)
+
+    assert await writer.do(steps.begin(writer), "a") == "A"
+    await steps.over()
+    await writer.do(note, "b")
+
+    assert driver.committed == [["a"], ["step 1"], ["step 2"], ["step 3"], ["b"]]
+
+
+async def test_a_new_writer_may_have_steps_to_take(driver: Driver) -> None:
+    steps = Steps(2)
+    writer = Writer(cast("sa.Engine", driver), steps.step)
+    try:
+        await steps.over()
+    finally:
+        writer.close()
+
+    assert driver.committed == [["step 1"], ["step 2"]]
+
+
+async def test_calls_come_between_two_steps(writer: Writer, driver: Driver) -> None:
+    gate = Gate()
+    steps = Steps(2, stop={1: gate})
+    await writer.do(steps.begin(writer), "a")
+    await gate.taken()
+    calls = [asyncio.create_task(writer.do(note, word)) for word in ("b", "c")]
+    await asyncio.sleep(0)
+    gate.open()
+    await asyncio.gather(*calls)
+    await steps.over()
+    writer.close()
+
+    assert driver.committed == [["a"], ["step 1"], ["b", "c"], ["step 2"]]
+
+
+async def test_while_the_disk_refuses_no_step_is_taken(writer: Writer, driver: Driver) -> None:
+    gate = Gate()
+    steps = Steps(3, stop={1: gate})
+    await writer.do(steps.begin(writer), "a")
+    await gate.taken()
+    driver.faults["COMMIT"] = [FULL, FULL]
+    gate.open()
+
+    with pytest.raises(StoreDown):  # the disk refused the step before, and this
+        await writer.do(note, "b")
+    assert steps.taken == 1
+    assert await writer.do(note, "c") == "C"
+    await steps.over()
+    writer.close()
+
+    assert driver.committed == [["a"], ["c"], ["step 2"], ["step 3"]]
+    assert writer.failing == ""
+
+
+async def test_a_step_that_cannot_be_taken_is_not_tried_for_ever(
+    writer: Writer, driver: Driver, caplog: pytest.LogCaptureFixture
+) -> None:
+    stumbled = threading.Event()
+
+    def stumble(_cursor: Cursor) -> bool:
+        stumbled.set()
+        raise ZeroDivisionError
+
+    def begin(cursor: Cursor, words: list[str]) -> Sequence[str]:
+        writer.meanwhile(stumble)
+        return note(cursor, words)
+
+    await writer.do(begin, "a")
+    assert await asyncio.to_thread(stumbled.wait, PATIENCE_S)
+    writer.close()
+
+    assert [record.message for record in caplog.records] == ["event=step_failed"]
+    assert (driver.committed, writer.failing) == ([["a"]], "")
+
+
+async def test_close_waits_for_one_step_not_for_all(writer: Writer, driver: Driver) -> None:
+    gate = Gate()
+    steps = Steps(1000, stop={1: gate})
+    await writer.do(steps.begin(writer), "a")
+    await gate.taken()
+    closing = asyncio.create_task(asyncio.to_thread(writer.close))
+    while not writer._closed:
+        await asyncio.sleep(0)
+    gate.open()
+    await closing
+
+    assert steps.taken < 1000
+    assert driver.committed[:2] == [["a"], ["step 1"]]
 
 
 # ---- the end

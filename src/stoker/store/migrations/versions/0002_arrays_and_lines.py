@@ -40,7 +40,7 @@ def upgrade() -> None:
 
 
 def _tasks() -> None:
-    op.create_table(
+    tasks = op.create_table(
         "tasks",
         sa.Column("id", _Int, nullable=False, autoincrement=False),
         sa.Column("element", _Int, nullable=False, autoincrement=False),
@@ -76,14 +76,19 @@ def _tasks() -> None:
         sqlite_with_rowid=False,
     )
     kept = (
-        "id, element, owner, state, version, name, spec_seq, submitted_us, attempts, attempt, node,"
-        ' gpu_ids, started_us, finished_us, stop_cause, stopped_by, outcome, reason, "end", why'
+        "id", "element", "owner", "state", "version", "name", "spec_seq", "submitted_us",
+        "attempts", "attempt", "node", "gpu_ids", "started_us", "finished_us", "stop_cause",
+        "stopped_by", "outcome", "reason", "end", "why",
+    )  # fmt: skip
+    old = sa.table("old_tasks", *map(sa.column, (*kept, "position", "shown")))
+    begun = sa.func.substr(old.c.shown, 1, sa.func.length(old.c.shown) - 1, type_=sa.Text)
+    copy = sa.select(
+        *(old.c[name] for name in kept),
+        old.c.position * 2**32,
+        begun + ',"origin":null,"array":null}',
+        sa.literal(1),
     )
-    shown = 'substr(shown, 1, length(shown) - 1) || \',"origin"\\:null,"array"\\:null}\''
-    op.execute(
-        f"INSERT INTO tasks ({kept}, position, shown, is_whole)"  # noqa: S608 - all of it is above
-        f" SELECT {kept}, position * 4294967296, {shown}, 1 FROM old_tasks"
-    )
+    op.execute(sa.insert(tasks).from_select([*kept, "position", "shown", "is_whole"], copy))
     for name, columns, where in (
         ("tasks_unfinished", ["state", "position", "id", "element"], "state <> 'FINISHED'"),
         (
