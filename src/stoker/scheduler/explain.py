@@ -16,7 +16,7 @@ from stoker.domain.key import TaskKey
 from stoker.domain.node import Allocation
 
 from .claim import behind, fits_now, kept_from
-from .fit import Bars, Reason, Terms, listed, never_on, why_not
+from .fit import Bars, Reason, Terms, listed, never_fits, never_on, why_not
 from .limits import own_limits
 from .line import Group, OwnerLine, Waiting
 from .needs import Needs, Sign
@@ -139,13 +139,21 @@ class _Wait:
             yield Reason("behind_owner", {"owner": owner})
         if not view.rooms:
             yield Reason("no_nodes", {})
-        roomy = 0
+        able = roomy = 0
         for room in self._able():
             found = self._on(room)
-            roomy += not found
+            able, roomy = able + 1, roomy + (not found)
             yield from found
+        if able < self.sign.needs.nodes:
+            yield from self._never()
         if not limits and not owner and 0 < roomy < self.sign.needs.nodes:
             yield Reason("too_few_nodes", {"need": self.sign.needs.nodes, "fit": roomy})
+
+    def _never(self) -> Iterator[Reason]:
+        """It was accepted, but a node has changed since."""
+        never = never_fits(self.sign.needs, self.view.rooms, self.terms.queue)
+        if never is not None:
+            yield never.reasons[0]
 
     def _on(self, room: Room) -> list[Reason]:
         """What stands in its way there: others, or what is kept for others."""
@@ -319,7 +327,7 @@ def _place(view: BaseView, waiting: Waiting) -> Place:
         newcomer = Group(sign)
         newcomer.join(waiting)
         level[sign.owner] = [*level.get(sign.owner, []), newcomer]
-        entries += 1
+        entries += len(newcomer)
     for name in view.queues() - {sign.queue}:
         if policy.queue(name).priority > policy.queue(sign.queue).priority:
             ahead += sum(len(group) for _, _, groups in view.lines(name) for group in groups)
