@@ -76,6 +76,12 @@ class Bench:
                     return fact
         raise AssertionError
 
+    async def until_it_runs(self) -> None:
+        """An attempt has started before its command has said so."""
+        async with asyncio.timeout(PATIENCE_S):
+            while not self.runs():
+                await asyncio.sleep(0.01)
+
     def runs(self) -> int:
         """How often a command that marks its start has begun."""
         if isinstance(self.engine, FakeEngine):
@@ -170,6 +176,7 @@ async def test_what_is_stopped_to_run_again_says_so(bench: Bench) -> None:
     begun, unsent = bench.order(script(bench, "sleep 600")), bench.order(script(bench, "true"))
     bench.engine.launch([begun])
     await bench.until(AttemptStarted, begun.attempt.id)
+    await bench.until_it_runs()
     for order in (begun, unsent):
         bench.engine.stop([StopOrder(attempt=order.attempt, cause="requeue", grace_s=1)])
 
