@@ -38,18 +38,21 @@ Patch = AbstractContextManager[Any]
 
 
 class Mutant(Struct, frozen=True):
-    """`theme`: where it shows soonest, for tests that have little time."""
+    """For tests that have little time: a seed that showed it, and the theme where it shows."""
 
     make: Callable[[], Patch]
     theme: str
+    seed: int
 
 
 MUTANTS: dict[str, Mutant] = {}
 
 
-def mutant(name: str, theme: str = "mixed") -> Callable[[Callable[[], Patch]], Callable[[], Patch]]:
+def mutant(
+    name: str, theme: str = "mixed", seed: int = 0
+) -> Callable[[Callable[[], Patch]], Callable[[], Patch]]:
     def note(make: Callable[[], Patch]) -> Callable[[], Patch]:
-        MUTANTS[name] = Mutant(make, theme)
+        MUTANTS[name] = Mutant(make, theme, seed)
         return make
 
     return note
@@ -94,7 +97,7 @@ def _claim_without_bit() -> Patch:
     return mock.patch.object(SimulatedNode, "_is_marked", _always(False))
 
 
-@mutant("stop-without-tombstone", "again")
+@mutant("stop-without-tombstone", "again", 9)
 def _stop_without_tombstone() -> Patch:
     """A stop of what has no record revokes nothing."""
     real = runner_orders.Orders.stop
@@ -135,7 +138,7 @@ def _unreachable_is_ended() -> Patch:
     return mock.patch.object(Link, "_hang_up", hang_up)
 
 
-@mutant("cancel-forgotten-at-restart", "again")
+@mutant("cancel-forgotten-at-restart", "again", 30)
 def _cancel_forgotten_at_restart() -> Patch:
     real = FleetEngine.reconcile
 
@@ -184,7 +187,7 @@ def _free_at_term() -> Patch:
     return mock.patch.object(flow_stop, "send_stop", send_stop)
 
 
-@mutant("no-attempt-guard", "again")
+@mutant("no-attempt-guard", "again", 17)
 def _no_attempt_guard() -> Patch:
     """What is said of an attempt is taken to be about the task's present one."""
     real = vars(flow_watch)["finish"]
@@ -223,7 +226,7 @@ def _lost_runs_again() -> Patch:
     return mock.patch.object(flow_finish, "_again", again)
 
 
-@mutant("room-leaks")
+@mutant("room-leaks", seed=18)
 def _room_leaks() -> Patch:
     """Room that was taken for an intent which was not recorded is not given back."""
 
@@ -246,7 +249,7 @@ def _forget_before_copy() -> Patch:
     return mock.patch.object(flow_finish, "collect", collect)
 
 
-@mutant("successors-not-told", "arrays")
+@mutant("successors-not-told", "arrays", 4)
 def _successors_not_told() -> Patch:
     """Who waits for any end of a deleted task waits for ever."""
 
@@ -261,17 +264,17 @@ def _successors_not_told() -> Patch:
 # ---- the scheduler
 
 
-@mutant("backfill-ignores-reservation", "full")
+@mutant("backfill-ignores-reservation", "full", 1)
 def _backfill_ignores_reservation() -> Patch:
     return mock.patch.object(scheduler_plan._Pass, "_bars", _always({}))
 
 
-@mutant("newcomer-ignores-reservation", "full")
+@mutant("newcomer-ignores-reservation", "full", 1)
 def _newcomer_ignores_reservation() -> Patch:
     return mock.patch.object(scheduler_claim, "kept_from", _always({}))
 
 
-@mutant("quota-counted-at-start", "shares")
+@mutant("quota-counted-at-start", "shares", 2)
 def _quota_counted_at_start() -> Patch:
     """What is held by tasks that have not started yet does not count."""
 
@@ -293,7 +296,7 @@ def _quota_counted_at_start() -> Patch:
     return mock.patch.multiple(view, cards_of=cards_of, started=started)
 
 
-@mutant("weight-0-tie", "shares")
+@mutant("weight-0-tie", "shares", 3)
 def _weight_0_tie() -> Patch:
     """Weight 0 goes first only by the smallest key, which idle people of any weight share."""
 
@@ -303,13 +306,13 @@ def _weight_0_tie() -> Patch:
     return mock.patch.object(Policy, "class_of", class_of)
 
 
-@mutant("negative-passed", "shares")
+@mutant("negative-passed", "shares", 2)
 def _negative_passed() -> Patch:
     """Others are backfilled past a waiting owner of negative weight."""
     return mock.patch.object(scheduler_plan._QueuePass, "_is_negative", _always(False))
 
 
-@mutant("shared-memory-counted-twice", "sharing")
+@mutant("shared-memory-counted-twice", "sharing", 30)
 def _shared_memory_counted_twice() -> Patch:
     """What an attempt uses counts beside what it has reserved."""
 
@@ -321,7 +324,7 @@ def _shared_memory_counted_twice() -> Patch:
     return mock.patch.object(Card, "free_mib", property(free_mib))
 
 
-@mutant("shared-memory-not-counted", "sharing")
+@mutant("shared-memory-not-counted", "sharing", 2)
 def _shared_memory_not_counted() -> Patch:
     def free_mib(card: Card) -> int:
         return card.gpu.memory_mib - sum(card.load.attempts.values()) - card.load.foreign_mib
@@ -329,7 +332,7 @@ def _shared_memory_not_counted() -> Patch:
     return mock.patch.object(Card, "free_mib", property(free_mib))
 
 
-@mutant("dependency-any-as-ok", "arrays")
+@mutant("dependency-any-as-ok", "arrays", 1)
 def _dependency_any_as_ok() -> Patch:
     real = vars(scheduler_state)["comes_true"]
 
@@ -339,7 +342,7 @@ def _dependency_any_as_ok() -> Patch:
     return mock.patch.object(scheduler_state, "comes_true", comes_true)
 
 
-@mutant("dependency-ok-as-any", "arrays")
+@mutant("dependency-ok-as-any", "arrays", 1)
 def _dependency_ok_as_any() -> Patch:
     real = vars(scheduler_state)["comes_true"]
 
@@ -359,7 +362,7 @@ def _drained_node_used() -> Patch:
     return mock.patch.object(Room, "usable", property(lambda room: room.up))
 
 
-@mutant("down-node-used", "network")
+@mutant("down-node-used", "network", 4)
 def _down_node_used() -> Patch:
     return mock.patch.object(Room, "usable", property(lambda room: not room.drained))
 

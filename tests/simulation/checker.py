@@ -25,8 +25,6 @@ from .records import Recorded, Records
 from .truth import Process, Truth
 
 RECORDED_S = 10.0
-STOPS_WITHIN_S = 100.0
-"""A listing, the order once more, the longest grace, and time to spare."""
 
 
 class Checker:
@@ -363,14 +361,33 @@ class Checker:
 
     # ---- now and then
 
-    def stops_happen(self, quiet_since: float) -> None:
-        """R7: what was to be stopped is, soon after everybody can talk to everybody."""
+    def stops_happen(self, has_heard: Callable[[str, str, float], bool | None]) -> None:
+        """R7: what was to be stopped is told so, once its node can be talked to.
+
+        `has_heard` says whether a node has had the order, None when it could not have yet.
+        """
         for id, attempt in self._records.live.items():
-            process = self._truth.alive.get(id)
-            if attempt.stop_asked is None or process is None or process.stuck or process.exit:
+            if attempt.stop_asked is None or id not in self._truth.alive:
                 continue
-            if self._time() > max(attempt.stop_asked, quiet_since) + STOPS_WITHIN_S:
+            if has_heard(attempt.allocation.node, id, attempt.stop_asked) is False:
                 self.broken("R7", f"task {attempt.key} was to be stopped and runs on")
+
+    def knows_what_is_recorded(
+        self, taken: set[str], live: set[str], in_line: set[TaskKey]
+    ) -> None:
+        """What a server holds in memory while it does nothing is what is recorded."""
+        recorded = set(self._records.live)
+        if taken != recorded:
+            self.broken("memory", f"room is taken for {_some(taken ^ recorded)}, not as recorded")
+        if live != recorded:
+            self.broken("memory", f"{_some(live ^ recorded)} are alive, not as recorded")
+        queued = {
+            task.key
+            for task in self._records.tasks.values()
+            if task.state is State.QUEUED and not task.spec.array
+        }
+        if in_line != queued:
+            self.broken("memory", f"{_some(in_line ^ queued)} are in line, not as recorded")
 
     def ends_are_recorded(self) -> None:
         """R9: what ended a while ago is recorded as ended."""
@@ -405,3 +422,7 @@ class Checker:
         for task in stored.values():
             if task.key not in self._records.tasks:
                 self.broken("R1", f"task {task.key} came from nowhere")
+
+
+def _some(things: set[Any]) -> str:
+    return ", ".join(str(thing)[:8] for thing in sorted(things)[:5])

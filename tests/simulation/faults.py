@@ -19,7 +19,15 @@ POINTS = (killpoint.PLACE, killpoint.PLACED, killpoint.COLLECT, killpoint.COLLEC
 
 LIFE_S, LOOP_S = 0.3, 15.0
 """How long a server lives in a crash loop, and how long the loop goes on."""
-KINDS = ("StopRequested", "StopRequested", "Placed", "Started", "Requeued", "Ended")
+KINDS = (
+    "StopRequested",
+    "StopRequested",
+    "StopRequested",
+    "Placed",
+    "Started",
+    "Requeued",
+    "Ended",
+)
 
 
 class Victim(Protocol):
@@ -141,8 +149,8 @@ class Faults:
     def _crash_loop(self) -> None:
         """R9: for a while no server lives longer than a moment, and yet things go on."""
         self._looping_until = self._loop.time() + LOOP_S
-        self._victim.kill("at once")
         self._victim.expect_progress(LOOP_S)
+        self._victim.kill("at once")
 
     @property
     def is_looping(self) -> bool:

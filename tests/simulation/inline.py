@@ -37,6 +37,7 @@ class InlineWriter(Writer):
         engine: sa.Engine,
         *,
         rng: Random,
+        disk: tuple[float, ...],
         committed: Committed,
         asked: Callable[[str, Any], None],
         at_commit: AtCommit,
@@ -50,11 +51,13 @@ class InlineWriter(Writer):
         self._connection = None
         self._cursor = None
         self._closed = False
-        self._rng = rng
+        self._rng, self._disk = rng, disk
         self._committed, self._asked = committed, asked
         self._at_commit = at_commit
         self._inbox: Any = _Inbox(self._soon)
         self._waits = False
+        self._untold = 0
+        self._told_at = 0.0
 
     @override
     async def do(self, work: Any, argument: Any) -> Any:
@@ -62,6 +65,11 @@ class InlineWriter(Writer):
             raise StoreDown(why="killed")
         self._asked(work.__name__, argument)
         return await super().do(work, argument)
+
+    def has_been_idle(self, seconds: float) -> bool:
+        """Nobody has been waiting for it for so long."""
+        waits = self._untold or not self._inbox.is_empty()
+        return not waits and asyncio.get_running_loop().time() - self._told_at > seconds
 
     @override
     def close(self) -> None:
@@ -83,7 +91,7 @@ class InlineWriter(Writer):
         if not self._waits and not self.dead:
             self._waits = True
             loop = asyncio.get_running_loop()
-            loop.call_later(self._rng.choice((0.0005, 0.001, 0.003, 0.02)), self._turn)
+            loop.call_later(self._rng.choice(self._disk), self._turn)
 
     def _turn(self) -> None:
         self._waits = False
@@ -104,10 +112,13 @@ class InlineWriter(Writer):
         if self._at_commit("after", [call.argument for call in done]):
             _drop(group)
             return
+        self._untold += 1
         delay = self._rng.choice((0.0, 0.0002, 0.001, 0.01))
         asyncio.get_running_loop().call_later(delay, self._told, group, outcomes)
 
     def _told(self, group: list[_Call], outcomes: list[Any]) -> None:
+        self._untold -= 1
+        self._told_at = asyncio.get_running_loop().time()
         if self.dead:
             _drop(group)
         else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from heapq import heappop
 from typing import Any
 
 from typing_extensions import override
@@ -24,9 +25,7 @@ class Stalled(Exception):
 class VirtualLoop(asyncio.BaseEventLoop):
     def __init__(self) -> None:
         super().__init__()
-        self._selector = self
         self._now = 0.0
-        self._clock_resolution = 1e-9
         self.steps = 0
         self._deadly: tuple[int, Callable[[], None]] | None = None
         self._made = 0
@@ -66,24 +65,34 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Tasks that are not done, oldest first."""
         return list(self._tasks.values())
 
-    # ---- what BaseEventLoop asks of a selector
+    # ---- inside
 
-    def select(self, timeout: float | None) -> list[Any]:
+    def _run_once(self) -> None:
+        """One step: everything that is ready now; before that, time passes if nothing is."""
+        self._count()
+        ready, scheduled = self._ready, self._scheduled
+        if not ready:
+            while scheduled and scheduled[0].cancelled():
+                heappop(scheduled)._scheduled = False
+            if not scheduled:
+                raise Stalled("nothing will ever happen")
+            self._now = max(self._now, scheduled[0]._when)
+        while scheduled and scheduled[0]._when <= self._now:
+            timer = heappop(scheduled)
+            timer._scheduled = False
+            ready.append(timer)
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if not handle._cancelled:
+                handle._run()
+
+    def _count(self) -> None:
         self.steps += 1
         if self.steps > MOST_STEPS:
             raise Stalled("the loop spins")
         if self._deadly is not None and self.steps >= self._deadly[0]:
             act, self._deadly = self._deadly[1], None
             act()
-        if timeout is None:
-            if not self._ready:
-                raise Stalled("nothing will ever happen")
-        elif timeout > 0 and not self._ready:
-            self._now = max(self._now, self._scheduled[0].when())
-        return []
-
-    def _process_events(self, events: list[Any]) -> None:
-        """There are none."""
 
     def _write_to_self(self) -> None:
         """Nobody sleeps."""

@@ -24,6 +24,8 @@ from .truth import Process, Truth
 from .wire import Connection, Weather
 
 RESCAN_S = 30.0
+HEARD_S = RESCAN_S + 10.0
+"""An order that was lost is sent again after the next listing."""
 
 
 class SimulatedNode:
@@ -128,6 +130,16 @@ class SimulatedNode:
             part.supervised = False
             self._truth.unknowable.setdefault(attempt, "supervisor_died")
 
+    def has_heard_stop(self, attempt: str, since: float) -> bool | None:
+        """Whether the order to stop has arrived; None while it may be under way."""
+        part = self._part(attempt)
+        if part is None or not part.supervised or part.control is not None or part.stopping:
+            return True
+        greeted = [c.greeted for c in self.connections if c.is_open and not c.cut and c.greeted]
+        if not greeted or not self.is_up or self._weather.lose or self.slow > 1:
+            return None
+        return None if self._loop.time() < max(*greeted, since) + HEARD_S else False
+
     def sample(self) -> None:
         """Tell what the cards look like."""
         processes = [p for p in self._truth.alive.values() if p.node == self.name]
@@ -164,7 +176,7 @@ class SimulatedNode:
         match message:
             case protocol.Greeting():
                 self.spool.raise_epoch(message.epoch)
-                connection.epoch = message.epoch
+                connection.epoch, connection.greeted = message.epoch, self._loop.time()
                 connection.to_server(self._hello())
                 connection.to_server(self._facts.all())
                 self.sample()

@@ -13,9 +13,10 @@ from typing import Any, Protocol
 
 from msgspec import structs
 
+from stoker.domain.dependency import parse_after
 from stoker.domain.errors import AppError, RequestError, StoreDown
 from stoker.domain.key import TaskKey
-from stoker.domain.lifecycle import State
+from stoker.domain.lifecycle import WAITING, State
 from stoker.domain.task import TaskSpec
 from stoker.flow import again, nodes, queue, remove, stop
 from stoker.flow import submit as submitting
@@ -148,7 +149,7 @@ class People:
         return await self._with_one(lambda key: queue.requeue(flow, key, "ana"))
 
     async def _delete(self, flow: Flow, server: Answering) -> Told:
-        key = self._pick()
+        key = self._pick_predecessor() or self._pick()
         if key is None:
             return _nothing
         both = self._rng.random() < 0.5
@@ -215,6 +216,13 @@ class People:
         if elements and task is not None and task.is_array and rng.random() < 0.6:
             return TaskKey(key.id, rng.randrange(12))
         return key
+
+    def _pick_predecessor(self) -> TaskKey | None:
+        """Sometimes: a task that others wait for."""
+        waiting = [task for task in self._records.tasks.values() if task.state in WAITING]
+        named = [parse_after(text) for task in waiting for text in task.spec.after]
+        keys = [TaskKey(found.key.id) for found in named if found is not None]
+        return self._rng.choice(keys) if keys and self._rng.random() < 0.5 else None
 
     def _after(self) -> tuple[str, ...]:
         whens = ("", ":ok", ":any", ":notok")

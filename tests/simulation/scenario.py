@@ -26,6 +26,7 @@ MODELS = (
     ("NVIDIA GeForce RTX 3090", 24_576),
     ("Tesla T4", 15_360),
 )
+QUICK, SLOW = (0.0005, 0.001, 0.003, 0.02), (0.05, 0.2, 0.2, 1.0)
 ALWAYS = ("kill", "lose", "reboot")
 FAULTS = (
     "kill", "kill_at_commit", "kill_at_event", "kill_at_point", "kill_twice", "lose", "reboot", "slow",
@@ -50,6 +51,8 @@ class Scenario(Struct, frozen=True):
     weather: Weather
     shaky: float
     """How likely a fact comes late or twice."""
+    disk: tuple[float, ...]
+    """How long a commit waits for the disk; one of these each time."""
     pauses: tuple[float, ...]
     """How long supervisors are paused before their claim; one of these each time."""
     moments: tuple[Moment, ...]
@@ -82,6 +85,7 @@ def make_scenario(seed: int) -> Scenario:
         policy=_policy(rng, theme, people, nodes),
         weather=_weather(rng, theme),
         shaky=rng.choice((0.0, 0.02, 0.2)) if theme != "again" else 0.4,
+        disk=QUICK if theme == "crashes" or rng.random() < 0.6 else SLOW,
         pauses=(0.0,) * (4 if theme == "again" else 12) + (1.0, 20.0, 90.0),
         moments=tuple(sorted(moments)),
         ends=ends,
@@ -187,6 +191,8 @@ def _acts(theme: str) -> dict[str, int]:
         acts |= {"requeue": 60, "cancel": 30}
     if theme == "clock":
         acts |= {"policy": 0}
+    if theme == "arrays":
+        acts |= {"delete": 20}
     return acts
 
 
@@ -205,7 +211,7 @@ def _faults(rng: Random, theme: str) -> list[str]:
     if theme == "clock":
         return ["clock"] * 6 + ["kill", "kill_at_commit"]
     if theme == "again":
-        return ["supervisor"] * 4 + ["kill_at_event"] * 5 + ["kill", "lose", "runner", "reboot"]
+        return ["supervisor"] * 2 + ["kill_at_event"] * 6 + ["lose", "runner"]
     if theme == "full":
         return rng.sample(("kill", "slow", "disk_full", "clock", "runner"), 3)
     some = [*rng.sample(ALWAYS, 2), *rng.choices(FAULTS, k=rng.randint(2, 6))]

@@ -81,6 +81,7 @@ class Server:
         transports: Callable[[Callable[[], bool]], Mapping[str, Transport]],
         nodes: Mapping[str, Node],
         rng: Random,
+        disk: tuple[float, ...],
         shaky: float,
         committed: Committed,
         asked: Callable[[str, Any], None],
@@ -90,7 +91,7 @@ class Server:
         self.is_alive = True
         self.is_ready = False
         """It takes requests."""
-        self._path, self._rng = path, rng
+        self._path, self._rng, self._disk = path, rng, disk
         self._committed, self._asked, self._at_commit = committed, asked, at_commit
         self._policy = policy
         self._disk_is_full = False
@@ -160,6 +161,7 @@ class Server:
         self.writer = InlineWriter(
             engine,
             rng=self._rng,
+            disk=self._disk,
             committed=self._committed,
             asked=self._asked,
             at_commit=self._at_commit,

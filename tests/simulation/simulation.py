@@ -42,6 +42,7 @@ from .truth import Truth
 from .wire import Weather, Wire
 
 EXPECTED_ERRORS = ("event=store_down", "event=drained")
+IDLE_S = 0.1
 MOST_VIOLATIONS = 5
 """One broken promise often breaks many more: the first tell what happened."""
 
@@ -163,7 +164,7 @@ class Simulation:
             if self.is_hopeless:
                 return
             self._happen(moment.kind, moment.what)
-            self.watch_stops()
+            self.watch()
         await asyncio.sleep(max(0.0, scenario.ends - self.loop.time()))
         self.faults.heal()
         self.history.add("quiet")
@@ -173,9 +174,19 @@ class Simulation:
         """The loop keeps it; `_bury` ends it."""
         self.loop.create_task(work)  # type: ignore[unused-awaitable]
 
-    def watch_stops(self) -> None:
-        if not self.weather.lose:
-            self.checker.stops_happen(self.faults.quiet_since)
+    def watch(self) -> None:
+        """What must be true at any moment."""
+        self.checker.stops_happen(self._has_heard_stop)
+        server = self.server
+        if server is None or not server.is_ready or server.flow is None or server.writer is None:
+            return
+        if server.writer.has_been_idle(IDLE_S) and not self._disk_is_full:
+            view = server.flow.view
+            in_line = {entry.key for entry in view.entries() if not entry.sign.array}
+            self.checker.knows_what_is_recorded(set(view.taken()), set(server.flow.live), in_line)
+
+    def _has_heard_stop(self, node: str, attempt: str, since: float) -> bool | None:
+        return self.nodes[node].has_heard_stop(attempt, since)
 
     @property
     def is_hopeless(self) -> bool:
@@ -203,6 +214,7 @@ class Simulation:
             transports=self._transports,
             nodes=self._nodes,
             rng=self._rng,
+            disk=self.scenario.disk,
             shaky=0.0 if self._chances.steady else self.scenario.shaky,
             committed=self.checker.committed,
             asked=self._asked,
@@ -281,8 +293,9 @@ class Simulation:
             self.clock.off_s += seconds
 
     def expect_progress(self, within_s: float) -> None:
-        """R9: however often the server dies meanwhile."""
-        if not self.weather.lose:
+        """R9: however often the server dies meanwhile, if it is not away for long already."""
+        alive = self.server is not None and self.server.is_alive
+        if alive and not self.weather.lose:
             self.loop.call_later(within_s, self.checker.ends_are_recorded)
 
     # ---- what must not happen

@@ -40,7 +40,8 @@ class Connection:
         self.reader = asyncio.StreamReader(limit=64 << 20)
         self.writer: Any = _Writer(self)
         self.epoch = 0
-        """As its greeting said."""
+        """As its greeting said, and when that came."""
+        self.greeted = 0.0
         self.is_open = True
         self.cut = False
         """Nothing passes any more, and the server has not noticed yet."""
