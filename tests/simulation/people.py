@@ -189,7 +189,12 @@ class People:
         name = self._rng.choice(self._scenario.nodes).name
         self._checker.resumed(name)
         await nodes.resume(flow, name, "ana")
-        return lambda: name
+
+        def told() -> str:
+            self._checker.resumed(name)  # somebody may have drained it meanwhile
+            return name
+
+        return told
 
     async def _policy(self, flow: Flow, server: Answering) -> Told:
         policy = draw_policy(self._rng, self._scenario.people, self._scenario.nodes)
