@@ -83,6 +83,7 @@ class Checker:
 
     def deleted(self, keys: Sequence[TaskKey]) -> None:
         self._gone.update(keys)
+        self._may_be_gone.update(keys)  # some may have come after the wish
         for key in keys:
             if key in self._records.tasks:
                 self.broken("R1", f"task {key} was deleted and is still there")
