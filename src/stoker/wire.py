@@ -1,6 +1,7 @@
 """What travels over HTTP. Requests are closed, answers are open (an old client, a newer server).
 
-`id` is always a string (`"17"`, `"17_3"`). Instants are ISO 8601 in UTC.
+`id` is always a string (`"17"`, `"17_3"`). Instants are ISO 8601 in UTC. Types say what a client
+reads; the server puts JSON that is encoded already in some of these places.
 """
 
 from __future__ import annotations
@@ -8,7 +9,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Raw, Struct, field
+from msgspec import Meta, Struct, field
+from typing_extensions import override
 
 from stoker.domain.node import Gpu
 from stoker.domain.outcome import End
@@ -95,7 +97,21 @@ class TaskView(Struct, frozen=True, kw_only=True):
     """The task it was made from, by an edit or a new submit of an old one."""
     array: ArrayCounts | None = None
     """Of an array as a whole; null for a plain task and for an element."""
-    spec: TaskSpec | Raw
+    spec: TaskSpec
+
+    @override
+    def __repr__(self) -> str:
+        """Short, for a prompt or a notebook: what it is called, where it is, how it ended."""
+        known = {
+            "name": self.spec.name,
+            "outcome": self.outcome,
+            "message": self.message,
+            "node": self.node,
+            "gpu_ids": self.gpu_ids,
+            "array": self.array,
+        }
+        shown = "".join(f", {name}={value!r}" for name, value in known.items() if value)
+        return f"TaskView(id={self.id!r}, state={self.state!r}{shown})"
 
 
 class TaskPage(Struct, frozen=True, kw_only=True):
@@ -120,7 +136,7 @@ class EventView(Struct, frozen=True, kw_only=True):
     task: str
     event: str
     at: datetime
-    values: dict[str, Any] | Raw
+    values: dict[str, Any]
     """The event's own fields."""
 
 

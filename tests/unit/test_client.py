@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import threading
 import time
@@ -149,6 +150,42 @@ def ok(body: Any, **headers: str) -> Answer:
 
 
 # ---- where it is
+
+
+def test_a_server_elsewhere_is_written_down(start: Start, home: Path) -> None:
+    fake, own = start(lambda _: ok([])), start(lambda _: ok([]))
+    introduce(home, own.url)
+    (home / "client.toml").write_text(f'url = "{fake.url}"\ntoken = "stk_remote"\n')
+    assert Client().nodes() == []
+    assert fake.seen[0].headers["Authorization"] == "Bearer stk_remote"
+    assert Client(home=home).nodes() == []  # the one that serves this folder
+    assert own.seen[0].headers["Authorization"] == "Bearer stk_secret"
+    assert Client(fake.url + "/").nodes() == []
+    assert fake.seen[1].headers["Authorization"] == "Bearer stk_remote"
+    third = start(lambda _: ok([]))
+    assert Client(third.url).nodes() == []  # nobody else gets that token
+    assert "Authorization" not in third.seen[0].headers
+
+
+@pytest.mark.parametrize(
+    ("written", "named"),
+    [
+        (b"url = ", "Invalid value"),
+        (b'token = "t"', "url"),
+        (b'url = "lab1"', "url"),
+        (b'url = "http://lab1:7433"\ntoken = 7', "token"),
+        (b'url = "http://lab1:7433"\ntoken = "\xe7\x82\x89"', "token"),
+        (b'url = "http://lab1:7433"\nkey = "t"', "key"),
+        (b'url = "http://lab1\xff"', "utf-8"),
+    ],
+)
+def test_what_is_written_down_wrongly_is_refused(home: Path, written: bytes, named: str) -> None:
+    (home / "client.toml").write_bytes(written)
+    with pytest.raises(ServerUnreachable) as found:
+        Client().nodes()
+    assert found.value.why == "bad_file"
+    assert named in found.value.detail
+    assert str(home / "client.toml") in str(found.value)
 
 
 def test_it_finds_the_server_of_this_account(start: Start, home: Path) -> None:
@@ -409,6 +446,37 @@ def test_an_id_cannot_change_the_path(start: Start) -> None:
     with pytest.raises(Refused):
         Client(fake.url, "t").task("1/../../nodes?x")
     assert fake.seen[0].path == "/tasks/1%2F..%2F..%2Fnodes%3Fx"
+
+
+def test_an_interrupt_leaves_a_client_that_works(start: Start) -> None:
+    """Ctrl-C in a notebook: whoever asks next gets an answer of his own, not the one that was due."""
+    answered = threading.Event()
+
+    def answer(request: Request) -> Answer:
+        if request.path == "/tasks":
+            os.kill(os.getpid(), signal.SIGINT)  # the client waits for us now
+            answered.wait(30)
+            return ok({"id": "1", "state": "QUEUED"})
+        if request.path == "/events/stream" and not request.headers.get("Last-Event-ID"):
+            return RESET
+        if request.path == "/events/stream":
+            os.kill(os.getpid(), signal.SIGINT)
+            answered.wait(30)
+        return ok(VIEW)
+
+    fake = start(answer)
+    client = Client(fake.url, "t")
+    client.hold("1")
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            client.submit(TaskSpec(command="x"))
+        assert client.hold("1").id == "1"
+        with pytest.raises(KeyboardInterrupt):
+            list(client.events())
+        assert client.hold("1").id == "1"
+    finally:
+        answered.set()
+    assert [request.path for request in fake.seen].count("/tasks") == 1
 
 
 # ---- streams

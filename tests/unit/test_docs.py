@@ -131,7 +131,7 @@ def test_the_architecture_names_every_part() -> None:
     parts = [
         path.name + ("/" if path.is_dir() else "")
         for path in (ROOT / "src" / "stoker").iterdir()
-        if path.name not in ("__init__.py", "__pycache__")
+        if path.name not in ("__init__.py", "__pycache__", "py.typed")
     ]
 
     assert [part for part in parts if not re.search(rf"^ +{re.escape(part)} ", page, re.M)] == []

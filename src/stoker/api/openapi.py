@@ -76,7 +76,7 @@ def build_document(routes: Sequence[Route], *, version: str) -> dict[str, Any]:
         "servers": [{"url": "/"}],
         "paths": paths,
         "components": {
-            "schemas": _plain(components),
+            "schemas": components,
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
         "security": [{"token": []}],
@@ -148,7 +148,7 @@ def _response(route: Route, status: int, schema_of: dict[Any, Any]) -> dict[str,
     if status != route.status:
         content = {"application/json": {"schema": schema_of[Problem]}}
         return {"description": WHY[status], "content": content}
-    schema = {"type": "string"} if route.answer is bytes else _plain(schema_of[route.answer])
+    schema = {"type": "string"} if route.answer is bytes else schema_of[route.answer]
     answer: dict[str, Any] = {
         "description": HTTPStatus(status).phrase,
         "content": {route.media_type: {"schema": schema}},
@@ -170,16 +170,4 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
         schema = {key: value for key, value in schema.items() if key != "default"}
     if len(kinds) == 1:
         return {key: value for key, value in schema.items() if key != "anyOf"} | kinds[0]
-    return schema
-
-
-def _plain(schema: Any) -> Any:
-    """Without `Raw` (already encoded JSON of the type beside it), which msgspec shows as `{}`."""
-    if isinstance(schema, dict):
-        kinds = [kind for kind in schema.get("anyOf", ()) if kind != {}]
-        if len(kinds) == 1:
-            schema = {key: value for key, value in schema.items() if key != "anyOf"} | kinds[0]
-        return {key: _plain(value) for key, value in schema.items()}
-    if isinstance(schema, list):
-        return [_plain(item) for item in schema]
     return schema

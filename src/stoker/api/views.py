@@ -163,7 +163,9 @@ def _plain(values: dict[str, object]) -> dict[str, Any]:
 
 
 def event_views(rows: Sequence[EventRow]) -> tuple[EventView, ...]:
+    """Their values are JSON already."""
     return tuple(
-        EventView(seq=row.seq, task=row.task, event=row.event, at=row.at, values=row.values)
+        EventView(seq=row.seq, task=row.task, event=row.event, at=row.at,
+                  values=cast("dict[str, Any]", row.values))
         for row in rows
-    )
+    )  # fmt: skip

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 
-from stoker.client import Client, Refused
+from stoker.client import CHUNK_BYTES, Client, Refused
 
 from .command import command as declare
 from .command import json_option, option
@@ -18,8 +18,6 @@ from .options import Whole
 from .say import refuse, warn
 from .screen import is_terminal
 from .task_id import id_argument
-
-CHUNK_BYTES = 1 << 18
 
 
 @declare("logs")
@@ -44,7 +42,7 @@ def _pieces(
     client: Client, id: str, stream: str, follow: bool, tail: int | None
 ) -> Iterator[bytes]:
     if not follow:
-        yield from _read(client, id, stream, _start(client, id, stream, tail))
+        yield from client.read_log(id, stream=stream, offset=_start(client, id, stream, tail))
         return
     try:
         offset = _start(client, id, stream, tail)
@@ -54,17 +52,6 @@ def _pieces(
         warn("logs.waits", id=id)
         offset = 0
     yield from client.follow_log(id, stream=stream, offset=offset)
-
-
-def _read(client: Client, id: str, stream: str, offset: int) -> Iterator[bytes]:
-    """To the end as it is now; what is written meanwhile is not waited for."""
-    first = client.log(id, stream=stream, offset=offset, limit=CHUNK_BYTES)
-    part, end = first, first.size
-    while part.data:
-        yield part.data[: max(0, end - part.offset)]
-        if part.next >= end:
-            return
-        part = client.log(id, stream=stream, offset=part.next, limit=CHUNK_BYTES)
 
 
 def _start(client: Client, id: str, stream: str, tail: int | None) -> int:

@@ -23,9 +23,8 @@ def explain(error: Exception) -> tuple[int, str, str] | None:
         case Refused():
             explained = REFUSED, _joined(error.message, error.hint), error.field or ""
         case ServerUnreachable():
-            line = words(f"unreachable.{error.why}", where=error.where, detail=error.detail)
-            wrong = {"bad_url": "STOKER_URL", "bad_token": "STOKER_TOKEN"}.get(error.why, "")
-            explained = REFUSED if wrong else UNREACHABLE, line, wrong
+            code = REFUSED if error.why.startswith("bad_") else UNREACHABLE
+            explained = code, error.sentence(language()), error.about
         case AppError():
             explained = REFUSED, _said(error.code, error.values), error.field
         case BadSetting():

@@ -150,7 +150,7 @@ def _how(end: End | None, attempt: AttemptView) -> str:
 
 
 def _event(event: EventView) -> str:
-    values = event.values if isinstance(event.values, dict) else {}
+    values = event.values
     by = str(values.get("by") or "")
     allocation = values.get("allocation")
     node = str(allocation.get("node", "?")) if isinstance(allocation, dict) else "?"

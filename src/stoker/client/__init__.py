@@ -4,9 +4,9 @@ With no configuration it finds the server of this account (find.py). A request i
 unless it is a GET: a submit is never repeated on a guess. Streams reconnect by themselves, resume
 where they were, and give up after `patience_s` without a server. One Client belongs to one thread.
 
-    client = Client()
-    task = client.submit(TaskSpec(command=("python", "train.py"), workdir="/data", gpus=2))
-    client.wait([task.id])
+    with Client() as client:
+        task = client.submit(TaskSpec(command=("python", "train.py"), workdir="/data", gpus=2))
+        print(client.wait(task.id).outcome)
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, overload
 from urllib.parse import quote
 
 from stoker import wire
@@ -24,6 +24,9 @@ from .connection import Connection
 from .errors import Refused, ServerUnreachable
 
 __all__ = ["Client", "LogPart", "Refused", "ServerUnreachable", "StreamReset", "TaskSpec"]
+
+CHUNK_BYTES = 1 << 18
+"""Of output in one request."""
 
 
 class LogPart(NamedTuple):
@@ -37,7 +40,13 @@ class LogPart(NamedTuple):
 
     @property
     def next(self) -> int:
+        """Where the following part begins."""
         return self.offset + len(self.data)
+
+    @property
+    def text(self) -> str:
+        """The bytes as text; what is not UTF-8 is replaced."""
+        return self.data.decode("utf-8", "replace")
 
 
 class StreamReset(NamedTuple):
@@ -47,12 +56,24 @@ class StreamReset(NamedTuple):
 
 
 class Client(Connection):
-    """A way to one server."""
+    """A way to one server; a context manager. It belongs to one thread.
+
+    url, token: the server and its token. Without them STOKER_URL and STOKER_TOKEN are asked, then
+    `client.toml` in the state folder, then the server that serves that folder on this machine.
+    home: the state folder of a server on this machine; nothing else is asked then.
+    language: of the sentences in answers, "en" or "zh"; without it the terminal's.
+    timeout_s: how long one request may take.
+    patience_s: how long `wait`, `events` and `follow_log` bear it that no server answers.
+
+    Every call raises Refused when the server says no, and ServerUnreachable when none answers. A
+    call that is interrupted (Ctrl-C) leaves the client usable; what was sent before may have been
+    carried out.
+    """
 
     # ---- tasks
 
     def submit(self, spec: TaskSpec) -> wire.Created:
-        """Hand over one task; it is recorded when this returns."""
+        """Hand over one task; it is recorded when this returns, and survives any crash."""
         return self._post("/tasks", spec, wire.Created)
 
     def submit_many(self, specs: Iterable[TaskSpec]) -> tuple[str, ...]:
@@ -70,7 +91,7 @@ class Client(Connection):
     def tasks(
         self,
         *,
-        state: Sequence[str] = (),
+        state: str | Sequence[str] = (),
         owner: str | None = None,
         outcome: str | None = None,
         name: str | None = None,
@@ -79,10 +100,14 @@ class Client(Connection):
         sort: str | None = None,
         page: int | None = None,
     ) -> Iterator[wire.TaskView]:
-        """Tasks, page by page as they are asked for. `state` also takes groups: `unfinished`.
+        """Tasks, the newest first, asked for page by page (of `page` tasks) as you go on.
 
-        An array is one of them. With `elements` those of its elements that are tasks of their own
-        come too; with `array` only those of that one.
+        state: any of these: HELD, QUEUED, STARTING, RUNNING, STOPPING, FINISHED, or the groups
+        waiting, live, unfinished, finished. outcome: only those that ended so, for example
+        `failed`. name: a part of the name. sort: id, position and others; `-id` for descending.
+
+        An array is one task here. With `elements` those of its elements that are tasks of their
+        own come too; with `array` only those of that one.
         """
         query: dict[str, object] = {
             "state": state, "owner": owner, "outcome": outcome, "name": name,
@@ -100,9 +125,12 @@ class Client(Connection):
         return self._get(f"{_path(id)}/why", wire.WhyView)
 
     def cancel(self, id: str) -> wire.TaskView:
+        """End it: at once when it waits; when it runs it is asked first, and killed after its
+        grace time. Returns when that is recorded, not when the last process is gone: `wait`."""
         return self._post(f"{_path(id)}/cancel", None, wire.TaskView)
 
     def hold(self, id: str) -> wire.TaskView:
+        """Keep a waiting task from starting until it is released."""
         return self._post(f"{_path(id)}/hold", None, wire.TaskView)
 
     def release(self, id: str, *, anyway: bool = False) -> wire.TaskView:
@@ -151,7 +179,10 @@ class Client(Connection):
         limit: int | None = None,
         attempt: str | None = None,
     ) -> LogPart:
-        """Output from `offset` on; a negative one counts from the end."""
+        """One part of the output, from `offset` on; a negative one counts from the end.
+
+        Refused (`no_attempt_yet`) while it waits. attempt: another than the last one.
+        """
         query = {"stream": stream, "offset": offset, "limit": limit, "attempt": attempt}
         data, headers = self._call("GET", f"{_path(id)}/log", query)
         try:
@@ -160,10 +191,35 @@ class Client(Connection):
             raise ServerUnreachable("not_stoker", self.url, "no Stoker-Offset") from error
         return LogPart(begin, data, size, headers["Stoker-Ended"] == "true")
 
-    def follow_log(self, id: str, *, stream: str = "stdout", offset: int = 0) -> Iterator[bytes]:
-        """Output as it is written, to the task's end; no byte twice, every byte as it was."""
+    def output(self, id: str, *, stream: str = "stdout") -> str:
+        """All it has written so far, as text; what is not UTF-8 is replaced."""
+        return b"".join(self.read_log(id, stream=stream)).decode("utf-8", "replace")
+
+    def read_log(self, id: str, *, stream: str = "stdout", offset: int = 0) -> Iterator[bytes]:
+        """The output up to its end as it is now, in pieces; every byte as it was."""
+        part = self.log(id, stream=stream, offset=offset, limit=CHUNK_BYTES)
+        end = part.size
+        while part.data:
+            yield part.data[: max(0, end - part.offset)]
+            if part.next >= end:
+                return
+            part = self.log(id, stream=stream, offset=part.next, limit=CHUNK_BYTES)
+
+    def follow_log(
+        self,
+        id: str,
+        *,
+        stream: str = "stdout",
+        offset: int = 0,
+        timeout_s: float | None = None,
+    ) -> Iterator[bytes]:
+        """Output as it is written, to the task's end; no byte twice, every byte as it was.
+
+        Waits for a task that has not begun; goes on after a restart of the server. Raises
+        TimeoutError after `timeout_s`.
+        """
         query: dict[str, object] = {"stream": stream, "offset": offset}
-        for message in self._listen(f"{_path(id)}/log/stream", query, None):
+        for message in self._listen(f"{_path(id)}/log/stream", query, _deadline(timeout_s)):
             if message.event == "end":
                 return
             piece = self._decoded(message.data.encode(), wire.LogPiece)
@@ -191,17 +247,39 @@ class Client(Connection):
 
     # ---- news
 
-    def events(self, after: int | None = None) -> Iterator[wire.EventView | StreamReset]:
-        """What happens from now on (a reset comes first), or after a number; for ever."""
-        return self._events(after, None)
+    def events(
+        self, after: int | None = None, *, timeout_s: float | None = None
+    ) -> Iterator[wire.EventView | StreamReset]:
+        """What happens to tasks, for ever: from now on (a StreamReset comes first), or from behind
+        the event numbered `after`, whose `seq` you kept.
 
-    def wait(self, ids: Sequence[str], timeout_s: float | None = None) -> dict[str, wire.TaskView]:
-        """Until every one of these has ended. Survives a restart of the server.
+        A connection that breaks is made again, and no event is missed or said twice. When the
+        records have changed so that nobody can say what was missed, a StreamReset comes. Raises
+        TimeoutError after `timeout_s`.
+        """
+        return self._events(after, _deadline(timeout_s))
 
+    # a text is a sequence of texts too; as an id it is one
+    @overload
+    def wait(self, ids: str, timeout_s: float | None = None) -> wire.TaskView: ...  # type: ignore[overload-overlap]
+    @overload
+    def wait(
+        self, ids: Iterable[str], timeout_s: float | None = None
+    ) -> dict[str, wire.TaskView]: ...
+    def wait(
+        self, ids: str | Iterable[str], timeout_s: float | None = None
+    ) -> wire.TaskView | dict[str, wire.TaskView]:
+        """Until it has ended: one task, which is returned, or each of several, by id.
+
+        An array has ended when its last element has. Goes on after a restart of the server.
         Raises TimeoutError after `timeout_s`; nothing is changed then. One that is deleted
         meanwhile is Refused (`unknown_task`).
         """
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        wanted = (ids,) if isinstance(ids, str) else tuple(dict.fromkeys(ids))
+        ended = self._ended(wanted, _deadline(timeout_s)) if wanted else {}
+        return ended[ids] if isinstance(ids, str) else ended
+
+    def _ended(self, ids: tuple[str, ...], deadline: float | None) -> dict[str, wire.TaskView]:
         ended: dict[str, wire.TaskView] = {}
         for news in self._events(None, deadline):
             left = [id for id in ids if id not in ended]
@@ -212,9 +290,9 @@ class Client(Connection):
                 task = self._patiently(partial(self.task, id, waits=False), deadline).task
                 if task.state == "FINISHED":
                     ended[id] = task
-            if len(ended) == len(set(ids)):
+            if len(ended) == len(ids):
                 break
-        return ended
+        return {id: ended[id] for id in ids}
 
     def _events(
         self, after: int | None, deadline: float | None
@@ -228,6 +306,7 @@ class Client(Connection):
     # ---- the rest
 
     def nodes(self) -> list[wire.NodeView]:
+        """The machines, their cards, and who holds them."""
         return self._get("/nodes", list[wire.NodeView])
 
     def drain(self, node: str, why: str = "") -> wire.NodeView:
@@ -239,10 +318,16 @@ class Client(Connection):
         return self._post(f"{_node(node)}/resume", None, wire.NodeView)
 
     def health(self) -> wire.Health:
+        """Whether all is well with the server, and how much waits and runs."""
         return self._get("/health", wire.Health)
 
     def version(self) -> wire.Version:
+        """Of the server."""
         return self._get("/version", wire.Version)
+
+
+def _deadline(timeout_s: float | None) -> float | None:
+    return None if timeout_s is None else time.monotonic() + timeout_s
 
 
 def _path(id: str) -> str:

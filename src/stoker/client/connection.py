@@ -14,6 +14,7 @@ from email.message import Message as Headers
 from typing import NoReturn, Self, TypeVar
 
 import msgspec
+from typing_extensions import override
 
 from stoker import wire
 
@@ -24,7 +25,7 @@ from .stream import QUIET_S, Message, Stream
 IDLE_S = 2.0
 """A server may close a connection that idles; one younger than this is used again."""
 
-_FINAL = ("bad_url", "bad_token", "not_stoker")
+_FINAL = ("bad_url", "bad_token", "bad_file", "not_stoker")
 """Asking again would not help."""
 
 T = TypeVar("T")
@@ -62,6 +63,12 @@ class Connection:
 
     def __del__(self) -> None:
         self.close()
+
+    @override
+    def __repr__(self) -> str:
+        """Where it goes, as far as that is known; never the token."""
+        where = self._server.url if self._server else self._url or self._home or "not looked for"
+        return f"<stoker.Client {where}>"
 
     def close(self) -> None:
         """Let go of the connection; the next call opens another one."""
@@ -137,6 +144,9 @@ class Connection:
         except (OSError, http.client.HTTPException) as error:
             self.close()
             raise ServerUnreachable("no_answer", server.url, str(error)) from error
+        except BaseException:  # Ctrl-C: the answer may still come, to whoever asks next
+            self.close()
+            raise
         self._used_at = time.monotonic()
         _raise_for(response, data)
         return data, response.headers
@@ -193,6 +203,9 @@ class Connection:
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             raise ServerUnreachable("no_answer", server.url, str(error)) from error
+        except BaseException:
+            connection.close()
+            raise
         return stream
 
     def _patiently(self, step: Callable[[], T], deadline: float | None) -> T:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 from typing_extensions import override
 
 
 class ServerUnreachable(Exception):
     """No answer. `why`: no_server | gone | no_connection | no_answer | not_stoker | bad_url |
-    bad_token.
+    bad_token | bad_file. As text: what to do about it.
 
     `no_answer` means that the request was sent: it may or may not have been carried out;
     `not_stoker` that what answered is no server of this kind.
@@ -19,11 +22,32 @@ class ServerUnreachable(Exception):
 
     @override
     def __str__(self) -> str:
-        return f"no answer from a Stoker server at {self.where} ({self.detail or self.why})"
+        from stoker.text import locale_language  # noqa: PLC0415 - only when something went wrong
+
+        line = self.sentence(locale_language(os.environ))
+        return f"{self.about}: {line}" if self.about else line
+
+    @property
+    def about(self) -> str:
+        """The setting that is wrong; "" when it is none."""
+        return {"bad_url": "STOKER_URL", "bad_token": "STOKER_TOKEN"}.get(self.why, "")
+
+    def sentence(self, language: str) -> str:
+        """What is wrong and what to do about it, in "en" or "zh"."""
+        from stoker.text import phrase  # noqa: PLC0415
+
+        key = f"unreachable.{self.why}"
+        # only Linux can serve: elsewhere the server is another machine
+        if sys.platform != "linux" and self.why in ("no_server", "gone", "no_connection"):
+            key += ".elsewhere"
+        return phrase(key, language, where=self.where, detail=self.detail)
 
 
 class Refused(Exception):
-    """The server said no: `code` is stable, `message` and `hint` are for people."""
+    """The server said no: `code` is stable, `message` and `hint` are for people.
+
+    `field` is what it is about (None: the whole request), `status` the HTTP status.
+    """
 
     def __init__(
         self, code: str, message: str, field: str | None, hint: str | None, status: int
@@ -34,4 +58,5 @@ class Refused(Exception):
 
     @override
     def __str__(self) -> str:
-        return f"{self.field}: {self.message}" if self.field else self.message
+        said = f"{self.message} {self.hint}" if self.hint else self.message
+        return f"{self.field}: {said}" if self.field else said

@@ -1,8 +1,10 @@
-"""Where the server is and what token it wants, with no configuration.
+"""Where the server is and what token it wants; on the server's machine with no configuration.
 
-What was given wins, then STOKER_URL and STOKER_TOKEN, then the state folder's `server.json` and
-`token`. A token that was read from a state folder is sent to that folder's server only, and only
-while the process that wrote the address lives: after a crash somebody else may listen there.
+What was given wins, then STOKER_URL and STOKER_TOKEN, then `client.toml` in the state folder (`url`
+and `token` of a server elsewhere, written by a person), then that folder's own `server.json` and
+`token`. A token that was read from a file is sent to the server named there only; to the folder's
+own server only while the process that wrote the address lives: after a crash somebody else may
+listen there. Runs on any system: no uid, no /proc is needed.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ import msgspec
 from .errors import ServerUnreachable
 
 API = "/api/v1"
+REMOTE = "client.toml"
+"""In the state folder: a server on another machine."""
 
 
 class Server(NamedTuple):
@@ -57,7 +61,7 @@ class Server(NamedTuple):
 
 def find_server(url: str | None, token: str | None, home: str | None) -> Server:
     """The server to talk to. Raises ServerUnreachable when there is none to be found."""
-    if token is not None and not (token.isascii() and token.isprintable()):
+    if token is not None and not _is_sendable(token):
         raise ServerUnreachable("bad_token", url or "")
     found = None if url and token else _from_home(home)
     if url is None:
@@ -81,11 +85,17 @@ def _is_usable(url: str) -> bool:
 
 
 def _from_home(home: str | None) -> Server | tuple[str, str]:
-    """The server of a state folder, or why there is none and where it was looked for."""
+    """The server of a state folder, or why there is none and where it was looked for.
+
+    A folder that was given means the server that serves it, wherever else people work.
+    """
     if home is None:
         from stoker.config import find_home  # noqa: PLC0415 - not needed when a server is named
 
         home = str(find_home(os.environ))
+        remote = _remote(os.path.join(home, REMOTE))
+        if remote is not None:
+            return remote
     try:
         with open(os.path.join(home, "server.json"), "rb") as file:
             owner = os.fstat(file.fileno()).st_uid
@@ -100,6 +110,38 @@ def _from_home(home: str | None) -> Server | tuple[str, str]:
             return Server(url, file.read().strip() or None)
     except (OSError, UnicodeDecodeError):
         return Server(url, None)
+
+
+def _remote(path: str) -> Server | None:
+    """The server that a person wrote down. Raises ServerUnreachable when it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            raw = file.read()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ServerUnreachable("bad_file", path, error.strerror or str(error)) from error
+    import tomllib  # noqa: PLC0415 - most have no such file, and every command starts here
+
+    try:
+        # Notepad puts a mark at the beginning
+        said = tomllib.loads(raw.decode("utf-8-sig"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ServerUnreachable("bad_file", path, str(error)) from error
+    url, token = said.pop("url", ""), said.pop("token", "")
+    wrong = next(iter(said), "")
+    if not isinstance(url, str) or not _is_usable(url):
+        wrong = "url"
+    elif not isinstance(token, str) or not _is_sendable(token):
+        wrong = "token"
+    if wrong:
+        raise ServerUnreachable("bad_file", path, wrong)
+    return Server(url.rstrip("/"), token or None)
+
+
+def _is_sendable(token: str) -> bool:
+    """Whether a header can carry it."""
+    return token.isascii() and token.isprintable()
 
 
 def _is_alive(pid: int, owner: int) -> bool:

@@ -15,6 +15,7 @@ from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple
 
 from msgspec import Meta, Struct, field, structs
+from typing_extensions import override
 
 MOST_GPUS = 1024
 
@@ -102,6 +103,17 @@ class TaskSpec(Struct, frozen=True, kw_only=True):
     )
     notify: Annotated[tuple[str, ...], about("Who is told, and how")] = ()
     hold: Annotated[bool, about("Wait until released by a person")] = False
+
+    @override
+    def __repr__(self) -> str:
+        """What was said, and nothing that was not; values of variables may be secrets."""
+        said = {f.name: getattr(self, f.name) for f in fields() if self._says(f)}
+        if "env" in said:
+            said["env"] = dict.fromkeys(said["env"], "…")
+        return f"TaskSpec({', '.join(f'{name}={value!r}' for name, value in said.items())})"
+
+    def _says(self, field: Field) -> bool:
+        return field.name == "command" or getattr(self, field.name) != field.default
 
 
 NOT_YET: frozenset[str] = frozenset({"environment", "nodes", "lease_s", "sweep", "notify"})

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 PHRASES: dict[str, str] = {
     # ---- no server
-    "unreachable.no_server": "No server runs here (state folder {where}). Start one: stoker up --detach",
+    "unreachable.no_server": "No server runs here (state folder {where}). Start one: stoker up --detach; or name one elsewhere with STOKER_URL and STOKER_TOKEN.",
+    "unreachable.no_server.elsewhere": "No server is named: set STOKER_URL and STOKER_TOKEN, or write url and token into {where}/client.toml",
+    "unreachable.gone.elsewhere": "The server of {where} is not running any more.",
+    "unreachable.no_connection.elsewhere": "No server answers at {where} ({detail}). Does it run, and is the way to it (an SSH tunnel) open?",
+    "unreachable.bad_file": "{where} cannot be used ({detail}). It holds two lines: url = \"http://host:7433\" and token = \"...\"",
     "unreachable.gone": "The server of {where} is not running any more; tasks have gone on without it. Start it again: stoker up --detach",
     "unreachable.bad_url": "`{where}` is not an address like http://host:7433",
     "unreachable.no_connection": "No server answers at {where} ({detail}). On this machine: stoker up --detach",

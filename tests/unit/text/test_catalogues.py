@@ -167,11 +167,12 @@ def test_every_phrase_the_commands_use_exists_and_is_used() -> None:
 
 
 def _phrases_in_cli() -> tuple[set[str], set[str]]:
-    """Every constant in cli/ that looks like a key, and the fixed beginnings of computed ones."""
+    """Every constant in cli/ and client/ that looks like a key, and the fixed beginnings of
+    computed ones."""
     exact: set[str] = set()
     beginnings: set[str] = set()
     heads = {key.partition(".")[0] for key in en_cli.PHRASES}
-    for path in (SOURCE / "cli").glob("*.py"):
+    for path in (*(SOURCE / "cli").glob("*.py"), *(SOURCE / "client").glob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.JoinedStr) and isinstance(node.values[0], ast.Constant):
                 beginnings.add(str(node.values[0].value))
