@@ -13,6 +13,11 @@ IMPORTS_DONE = 100_000
 
 def main() -> NoReturn:
     gc.set_threshold(IMPORTS_DONE)
+    if sys.platform == "win32":
+        import signal  # noqa: PLC0415
+
+        # there a Ctrl-C is not seen while a socket is waited for, which is what commands do
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     from stoker.cli.run import run  # noqa: PLC0415 - after the line above: it halves the start-up
 
     code = run(sys.argv[1:])

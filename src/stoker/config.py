@@ -114,6 +114,9 @@ def _home(environ: Mapping[str, str]) -> tuple[Path, str]:
     given = environ.get("STOKER_HOME", "")
     if given:
         return Path(os.path.abspath(os.path.expanduser(given))), "environment"
+    local_data = environ.get("LOCALAPPDATA", "")
+    if os.name == "nt" and local_data:
+        return Path(local_data) / "stoker", "default"
     state = environ.get("XDG_STATE_HOME", "")
     base = Path(state) if state.startswith("/") else Path(os.path.expanduser("~/.local/state"))
     home = base / "stoker"

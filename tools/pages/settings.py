@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from stoker import text
+from stoker.client.find import REMOTE
 from stoker.config import DEFAULT_LISTEN, Settings
 
 from .cli import command_of
@@ -38,7 +39,8 @@ def page() -> str:
             "",
             "`home` is chosen by the environment only, since the file is in it. Without "
             "`STOKER_HOME` it is `$XDG_STATE_HOME/stoker` or `~/.local/state/stoker`; when that is on "
-            "a network file system, `/var/tmp/stoker-UID`.",
+            "a network file system, `/var/tmp/stoker-UID`; on Windows, where only clients run, "
+            "`%LOCALAPPDATA%\\stoker`.",
             "",
             "```toml",
             "# config.toml",
@@ -57,6 +59,17 @@ def page() -> str:
                     ("`LC_ALL`, `LC_MESSAGES`, `LANG`", "Chinese when it begins with `zh`"),
                 ),
             ),
+            "",
+            f"A server on another machine can also be written down, in `{REMOTE}` in the state folder:",
+            "",
+            "```toml",
+            f"# {REMOTE}",
+            'url = "http://127.0.0.1:7433"',
+            'token = "stk_..."',
+            "```",
+            "",
+            "What is given in a program or in the environment wins over it; it wins over a server that "
+            "serves the folder itself. From a laptop: [remote.md](../howto/remote.md).",
             "",
         ]
     )

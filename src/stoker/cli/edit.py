@@ -72,7 +72,7 @@ def overlay(spec: TaskSpec, typed: Mapping[str, Any], unset: Sequence[str]) -> T
         values["workdir"] = absolute_folder(typed["workdir"])
     for stream in ("stdout", "stderr"):
         if stream in typed:
-            values[stream] = output_path(typed[stream], values["workdir"])
+            values[stream] = output_path(typed[stream], values["workdir"], stream)
     return TaskSpec(**values)
 
 

@@ -1,23 +1,35 @@
-"""Folders and files as a person types them: relative ones, `~`, and links as they are spelled."""
+"""Folders and files as a person types them: relative ones, `~`, and links as they are spelled.
+
+They are the server's folders. Where a client's own folders cannot be the same (Windows), nothing is
+guessed: they are given as the server knows them.
+"""
 
 from __future__ import annotations
 
 import os
+import posixpath
 
 from .say import refuse
 
 
 def absolute_folder(typed: str) -> str:
     """A working folder; "" is the one we are in."""
-    return os.path.join(_current_folder(), _expanded(typed)).rstrip("/") or "/"
+    if os.name == "nt" and not typed.startswith("/"):
+        refuse("usage.server_folder", "workdir", typed=typed or os.getcwd())
+    path = _expanded(typed)
+    if not path.startswith("/"):
+        path = posixpath.join(_current_folder(), path)
+    return path.rstrip("/") or "/"
 
 
-def output_path(typed: str, workdir: str) -> str:
-    """Where output goes: words stay, paths are relative to the task's folder."""
+def output_path(typed: str, workdir: str, field: str) -> str:
+    """Where output (`field`) goes: words stay, paths are relative to the task's folder."""
     if typed in ("", "merge", "discard", "+"):
         return typed
     plus, path = ("+", typed[1:]) if typed.startswith("+") else ("", typed)
-    return plus + os.path.join(workdir, _expanded(path))
+    if os.name == "nt" and ("\\" in path or path[1:2] == ":" or path.startswith("~")):
+        refuse("usage.server_path", field, typed=typed)
+    return plus + posixpath.join(workdir, _expanded(path))
 
 
 def _current_folder() -> str:

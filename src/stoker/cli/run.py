@@ -15,7 +15,7 @@ import click
 from typing_extensions import override
 
 from .command import Group
-from .say import Refusal, words
+from .say import Refusal, refuse, words
 from .screen import clean, table
 
 COMMANDS = (
@@ -23,6 +23,9 @@ COMMANDS = (
     "move", "resubmit", "requeue", "delete", "nodes", "drain", "resume", "reset", "config", "version",
 )  # fmt: skip
 """In the order of `stoker --help`; each is a module here with a `command` in it."""
+
+ON_THE_SERVER = ("up", "down", "reset")
+"""Commands that work on the machine that serves, which has to be Linux; all others work anywhere."""
 
 REFUSED, UNREACHABLE, BUG, INTERRUPTED, PIPE_CLOSED = 2, 3, 70, 130, 141
 
@@ -38,6 +41,8 @@ class Stoker(Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
+        if cmd_name in ON_THE_SERVER and sys.platform != "linux":
+            refuse("usage.on_the_server", name=cmd_name)
         module = import_module(f"stoker.cli.{cmd_name}")
         found: click.Command = module.command
         return found

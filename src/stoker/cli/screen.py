@@ -55,9 +55,14 @@ def pad(text: str, columns: int) -> str:
 
 def colour(text: str, name: str) -> str:
     """`text` in a colour, where colours are wanted."""
-    if not name or not is_terminal() or os.environ.get("NO_COLOR"):
+    if not name or not is_terminal() or os.environ.get("NO_COLOR") or _is_old_console():
         return text
     return f"\x1b[{COLOURS[name]}m{text}\x1b[0m"
+
+
+def _is_old_console() -> bool:
+    """Windows' own console shows colours as rubbish; Windows Terminal and Git Bash say who they are."""
+    return os.name == "nt" and not (os.environ.get("WT_SESSION") or os.environ.get("TERM"))
 
 
 def is_terminal() -> bool:

@@ -43,7 +43,7 @@ def find_script(words: tuple[str, ...]) -> Script | None:
     except OSError as error:
         refuse("script.unreadable", "command", path=path, why=error.strerror or "")
     has_lines = raw.startswith(b"#STOKER") or b"\n#STOKER" in raw
-    if raw.startswith(b"\x7fELF") or (os.access(path, os.X_OK) and not has_lines):
+    if raw.startswith(b"\x7fELF") or (_is_executable(path) and not has_lines):
         return None
     text = _decoded(path, raw)
     name = os.path.basename(path)
@@ -64,6 +64,11 @@ def script_options(text: str) -> list[str]:
         except ValueError:
             refuse("script.bad_quotes", "command", line=number)
     return found
+
+
+def _is_executable(path: str) -> bool:
+    """Windows has no such bit and says yes to everything."""
+    return os.name != "nt" and os.access(path, os.X_OK)
 
 
 def _decoded(path: str, raw: bytes) -> str:

@@ -64,7 +64,7 @@ def build_values(
     values["workdir"] = absolute_folder(values.get("workdir", ""))
     for stream in ("stdout", "stderr"):
         if stream in values:
-            values[stream] = output_path(values[stream], values["workdir"])
+            values[stream] = output_path(values[stream], values["workdir"], stream)
     return values
 
 
