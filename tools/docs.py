@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from pages import api, cli, errors, lifecycle, settings, task
+from pages import api, cli, errors, lifecycle, sdk, settings, task
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 PAGES: dict[str, Callable[[], str]] = {
@@ -21,6 +21,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/task.md": task.page,
     "reference/cli.md": cli.page,
     "reference/api.md": api.page,
+    "reference/sdk.md": sdk.page,
     "reference/settings.md": settings.page,
     "reference/errors.md": errors.page,
 }

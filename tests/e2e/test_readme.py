@@ -1,12 +1,15 @@
-"""The examples of the READMEs and the tutorial, run as a reader would run them.
+"""The examples of the READMEs, the tutorial and the Python page, run as a reader would run them.
 
 A `console` block is a line that begins with `$ ` and what it prints; `...` stands for anything, and
-blanks do not count. Each document is one shell session, with a server of its own.
+blanks do not count. A block behind "Write `NAME`:" is that file. On a page of programs the `python`
+blocks are one session, and a `text` block behind one is what it prints. Each document has a server
+of its own.
 """
 
 from __future__ import annotations
 
 import doctest
+import json
 import os
 import re
 import select
@@ -27,6 +30,7 @@ DOCUMENTS = {
     "docs/tutorial/first-task.md": "C.UTF-8",
     "docs/tutorial/first-task.zh.md": "zh_CN.UTF-8",
 }
+PROGRAMS = {"docs/howto/python.md": "C.UTF-8"}
 SHOWN = {"submit", "ls", "show", "why", "edit", "wait", "logs", "nodes", "cancel", "down"}
 """Commands that the READMEs must show."""
 PATIENCE_S = 60.0
@@ -38,14 +42,56 @@ class Example(NamedTuple):
     output: str
 
 
-def examples(document: str) -> list[Example]:
-    text = (ROOT / document).read_text(encoding="utf-8")
-    found = []
-    for block in re.findall(r"^```console\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
-        for piece in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+class File(NamedTuple):
+    name: str
+    text: str
+
+
+_BLOCK = re.compile(
+    r"(?:`(?P<file>[\w.]+)`[:：]\n\n)?^```(?P<kind>\w+)\n(?P<text>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+SESSION = """
+import contextlib, io, json, sys
+space = {"__name__": "__main__"}
+printed = []
+for number, text in enumerate(json.load(open("blocks.json", encoding="utf-8"))):
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        exec(compile(text, f"block {number}", "exec"), space)
+    printed.append(out.getvalue())
+json.dump(printed, open("printed.json", "w", encoding="utf-8"))
+"""
+
+
+def steps(document: str) -> Iterator[Example | File]:
+    """What a reader does, in the order of the page."""
+    for block in _blocks(document):
+        if block["file"]:
+            yield File(block["file"], block["text"])
+        if block["kind"] != "console":
+            continue
+        for piece in re.split(r"^\$ ", block["text"], flags=re.MULTILINE)[1:]:
             command, _, output = piece.partition("\n")
-            found.append(Example(command, output))
+            yield Example(command, output)
+
+
+def examples(document: str) -> list[Example]:
+    return [step for step in steps(document) if isinstance(step, Example)]
+
+
+def programs(document: str) -> list[Example]:
+    """Every `python` block with the `text` block behind it."""
+    found: list[Example] = []
+    for block in _blocks(document):
+        if block["kind"] == "python":
+            found.append(Example(block["text"], ""))
+        elif block["kind"] == "text":
+            found[-1] = found[-1]._replace(output=block["text"])
     return found
+
+
+def _blocks(document: str) -> Iterator[re.Match[str]]:
+    return _BLOCK.finditer((ROOT / document).read_text(encoding="utf-8"))
 
 
 class Shell:
@@ -97,7 +143,7 @@ def shell(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Shell]:
     environ = {
         "PATH": os.environ["PATH"],
         "HOME": str(tmp_path),
-        "LANG": DOCUMENTS[request.getfixturevalue("document")],
+        "LANG": (DOCUMENTS | PROGRAMS)[request.getfixturevalue("document")],
         "STOKER_HOME": str(tmp_path / "state"),
         "STOKER_LISTEN": "127.0.0.1:0",
         "STOKER_NODE_NAME": "lab1",
@@ -117,16 +163,36 @@ def shell(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Shell]:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_examples_print_what_the_page_shows(document: str, shell: Shell) -> None:
+def test_examples_print_what_the_page_shows(document: str, shell: Shell, tmp_path: Path) -> None:
+    for step in steps(document):
+        if isinstance(step, File):
+            (tmp_path / step.name).write_text(step.text)
+            continue
+        code, output = shell.run(step.command)
+
+        assert code == 0, f"{step.command}\n{output}"
+        check(step, output)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("document", PROGRAMS)
+def test_programs_print_what_stands_below_them(document: str, shell: Shell, tmp_path: Path) -> None:
+    blocks = programs(document)
+    (tmp_path / "session.py").write_text(SESSION)
+    (tmp_path / "blocks.json").write_text(json.dumps([block.command for block in blocks]))
+
+    code, output = shell.run(".venv/bin/python session.py")
+
+    assert code == 0, output
+    printed = json.loads((tmp_path / "printed.json").read_text())
+    for block, text in zip(blocks, printed, strict=True):
+        check(block, text)
+
+
+def check(example: Example, output: str) -> None:
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-    checker = doctest.OutputChecker()
-
-    for example in examples(document):
-        code, output = shell.run(example.command)
-
-        assert code == 0, f"{example.command}\n{output}"
-        shown = f"$ {example.command}\nshown:\n{example.output}\nprinted:\n{output}"
-        assert checker.check_output(example.output, output, flags), shown
+    shown = f"{example.command}\nshown:\n{example.output}\nprinted:\n{output}"
+    assert doctest.OutputChecker().check_output(example.output, output, flags), shown
 
 
 @pytest.mark.parametrize("document", ["README.md", "README.zh.md"])

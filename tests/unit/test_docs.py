@@ -6,6 +6,7 @@ they name things: files, tests, kill points, commands, words.
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import subprocess
@@ -18,15 +19,17 @@ from pathlib import Path
 import click
 import pytest
 
+import stoker as sdk
 from stoker.api.app import ROUTES
 from stoker.cli.run import COMMANDS, stoker
+from stoker.client import Client, Refused, ServerUnreachable
 from stoker.config import Settings
 from stoker.domain.event import EVENTS
 from stoker.domain.lifecycle import State
 from stoker.domain.outcome import OUTCOME_OF
 from stoker.domain.task import fields
 from stoker.runner.killpoint import POINTS
-from stoker.text import state_word
+from stoker.text import en_cli, state_word
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DOCS = ROOT / "docs"
@@ -89,6 +92,24 @@ def test_every_route_and_parameter_is_in_the_docs() -> None:
         assert title in page
         section = page.partition(title)[2].partition("\n### ")[0]
         assert [name for name in route.query.__struct_fields__ if f"`{name}`" not in section] == []
+
+
+def test_every_name_of_the_sdk_is_in_the_docs() -> None:
+    page = read("docs/reference/sdk.md")
+    members = [name for name in dir(Client) if not name.startswith("_")]
+
+    assert [name for name in members if f"### Client.{name}\n" not in page] == []
+    assert [name for name in sdk.__all__ if f"stoker.{name}" not in page and name[0] != "_"] == []
+    for method in (getattr(Client, name) for name in members):
+        for parameter in inspect.signature(method).parameters if callable(method) else ():
+            section = page.partition(f"### Client.{method.__name__}\n")[2].partition("\n### ")[0]
+            assert parameter == "self" or f"{parameter}: " in section, method
+    for kind in (Refused, ServerUnreachable):
+        section = page.partition(f"### stoker.{kind.__name__}\n")[2].partition("\n### ")[0]
+        for parameter in list(inspect.signature(kind).parameters):
+            assert f"`{parameter}`" in section, parameter
+    whys = {key.split(".")[1] for key in en_cli.PHRASES if key.startswith("unreachable.")}
+    assert whys == set(re.findall(r"\b(?:no|bad|not)_\w+|\bgone\b", section))
 
 
 def test_every_setting_is_in_the_docs() -> None:

@@ -77,7 +77,7 @@ class Client(Connection):
         return self._post("/tasks", spec, wire.Created)
 
     def submit_many(self, specs: Iterable[TaskSpec]) -> tuple[str, ...]:
-        """All of them or none; their ids in the same order."""
+        """Hand over many, all of them or none; their ids in the same order."""
         return self._post("/tasks/batch", {"tasks": list(specs)}, wire.BatchCreated).ids
 
     def preview(self, spec: TaskSpec) -> wire.WhyView:
@@ -104,7 +104,8 @@ class Client(Connection):
 
         state: any of these: HELD, QUEUED, STARTING, RUNNING, STOPPING, FINISHED, or the groups
         waiting, live, unfinished, finished. outcome: only those that ended so, for example
-        `failed`. name: a part of the name. sort: id, position and others; `-id` for descending.
+        `failed`. name: a part of the name. sort: `id`, `submitted`, `finished` or `position` in line; with
+        `-` before it descending.
 
         An array is one task here. With `elements` those of its elements that are tasks of their
         own come too; with `array` only those of that one.
@@ -269,7 +270,7 @@ class Client(Connection):
     def wait(
         self, ids: str | Iterable[str], timeout_s: float | None = None
     ) -> wire.TaskView | dict[str, wire.TaskView]:
-        """Until it has ended: one task, which is returned, or each of several, by id.
+        """Wait until it has ended: one task, which is returned, or each of several, by id.
 
         An array has ended when its last element has. Goes on after a restart of the server.
         Raises TimeoutError after `timeout_s`; nothing is changed then. One that is deleted
@@ -322,7 +323,7 @@ class Client(Connection):
         return self._get("/health", wire.Health)
 
     def version(self) -> wire.Version:
-        """Of the server."""
+        """What the server is, and where its state folder is."""
         return self._get("/version", wire.Version)
 
 
