@@ -1,16 +1,22 @@
-"""For every test: in CI a skip is a failure, unless tests/unavailable.toml names the capability."""
+"""For every test: in CI a skip is a failure, unless tests/unavailable.toml names the capability.
+
+And databases: a file, or one of the session's own PostgreSQL.
+"""
 
 from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.helpers.postgres import Postgres, postgres_server
+
+DATABASES = ("sqlite", "postgresql")
 UNAVAILABLE = tomllib.loads((Path(__file__).parent / "unavailable.toml").read_text())
 
 settings.register_profile(
@@ -40,3 +46,26 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     soak = [item for item in items if item.get_closest_marker("soak")]
     items[:] = [item for item in items if item not in soak]
     config.hook.pytest_deselected(items=soak)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """The session's own server."""
+    with postgres_server() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres: Postgres) -> Iterator[str]:
+    """A database with the present schema and nothing in it."""
+    url = postgres.fresh()
+    yield url
+    postgres.give_back(url)
+
+
+def database_of(request: pytest.FixtureRequest, kind: str, folder: Path) -> str | Path:
+    """Where records of this kind are to be: what `open_store` takes."""
+    if kind == "sqlite":
+        return folder / "stoker.db"
+    url: str = request.getfixturevalue("postgres_url")
+    return url

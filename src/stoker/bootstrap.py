@@ -63,7 +63,9 @@ def serve(settings: Settings, *, announce: Callable[[str, Flow], None]) -> int:
     killpoint.arm(os.environ.get("STOKER_KILL_POINTS", ""))
     listener = _listen(settings.listen)
     try:
-        store = open_store(settings.home / "stoker.db")
+        records = settings.home / "stoker.db"
+        lock = settings.home / "stoker.db.lock"
+        store = open_store(settings.database or records, lock=lock)
     except BaseException:
         listener.close()
         raise
@@ -90,6 +92,7 @@ async def _serve(
         owner=pwd.getpwuid(os.getuid()).pw_name,
         policy=Policy(order=cast("Order", settings.policy), slots=settings.gpu_slots),
     )
+    _end_when_outdated(store, flow)
     await recover(flow)
     await engine.start(flow.epoch)
     turning = asyncio.create_task(loop.run(flow), name="loop")
@@ -118,6 +121,21 @@ async def _serve(
         (home / "server.json").unlink(missing_ok=True)
         await _close(flow, engine, turning)
     return 1 if flow.outdated else 0
+
+
+def _end_when_outdated(store: SqlStore, flow: Flow) -> None:
+    """Once the records have gone on without us, nothing may be ordered any more."""
+    current = asyncio.get_running_loop()
+
+    def end() -> None:
+        flow.outdated = True
+        flow.wake.set()
+
+    def tell() -> None:  # in the writer's thread
+        with contextlib.suppress(RuntimeError):  # it ends already
+            current.call_soon_threadsafe(end)
+
+    store.when_outdated(tell)
 
 
 async def _close(flow: Flow, engine: FleetEngine, turning: asyncio.Task[None]) -> None:

@@ -20,8 +20,12 @@ from stoker.runner.filesystem import network_filesystem
 DEFAULT_LISTEN = "127.0.0.1:7433"
 
 
-def about(text: str) -> dict[str, str]:
-    return {"about": text}
+HIDDEN = "***"
+
+
+def about(text: str, *, secret: bool = False) -> dict[str, Any]:
+    """A secret is shown nowhere, and cannot be a flag: everybody may read a command line."""
+    return {"about": text, "secret": secret}
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,15 @@ class Settings:
     listen: str = field(
         default=DEFAULT_LISTEN,
         metadata=about("HOST:PORT to serve on; [::1]:7433 for IPv6, port 0 for any free one"),
+    )
+    database: str = field(
+        default="",
+        repr=False,
+        metadata=about(
+            "URL of a PostgreSQL database for the records, postgresql://USER:PASSWORD@HOST/NAME;"
+            " empty = SQLite in the state folder",
+            secret=True,
+        ),
     )
     node_name: str = field(
         default="", metadata=about("This machine's name in lists; empty = its host name")
@@ -65,8 +78,13 @@ class BadSetting(Exception):
     """A setting that cannot be used: `key`, `problem` (a code for text/), `value`."""
 
     def __init__(self, key: str, problem: str, value: object = "") -> None:
+        if key in _SECRETS:
+            value = HIDDEN
         self.key, self.problem, self.value = key, problem, value
         super().__init__(key, problem, value)
+
+
+_SECRETS = frozenset(f.name for f in dataclasses.fields(Settings) if f.metadata["secret"])
 
 
 def load(environ: Mapping[str, str], flags: Mapping[str, Any]) -> Loaded:
@@ -92,6 +110,12 @@ def load(environ: Mapping[str, str], flags: Mapping[str, Any]) -> Loaded:
         )
     _check(settings)
     return Loaded(settings, sources)
+
+
+def shown(setting: dataclasses.Field[Any], settings: Settings) -> object:
+    """The value of a setting, for people."""
+    value = getattr(settings, setting.name)
+    return HIDDEN if value and setting.metadata["secret"] else value
 
 
 def find_home(environ: Mapping[str, str]) -> Path:
@@ -161,6 +185,8 @@ def _convert(key: str, value: object, kind: type) -> object:
 
 def _check(settings: Settings) -> None:
     split_address(settings.listen)
+    if settings.database and "://" not in settings.database:
+        raise BadSetting("database", "bad_database_url")
     if not 0 <= settings.simulate_gpus <= 1024:
         raise BadSetting("simulate_gpus", "bad_value", settings.simulate_gpus)
     if settings.policy not in ("balance", "fifo", "fairshare"):

@@ -1,4 +1,4 @@
-"""One suite for every database that keeps the records. PostgreSQL will be one more parameter."""
+"""One suite for every database that keeps the records."""
 
 from __future__ import annotations
 

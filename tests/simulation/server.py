@@ -155,7 +155,7 @@ class Server:
                 link._writer.close()
         if self.store is not None:
             self.store._pool.close()
-            self.store._lock.release()
+            self.store._when_closed()
 
     def _make_writer(self, engine: sa.Engine) -> InlineWriter:
         self.writer = InlineWriter(

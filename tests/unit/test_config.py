@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import socket
 from pathlib import Path
 from typing import Any
@@ -110,3 +111,29 @@ def test_a_home_that_was_asked_for_is_never_moved(
     monkeypatch.setattr(config, "network_filesystem", lambda _path: "nfs4")
 
     assert load({"STOKER_HOME": str(tmp_path)}, {}).settings.home == tmp_path
+
+
+SECRET = "postgresql://ana:s3cret@db/stoker"
+
+
+def test_a_database_is_named_by_file_or_environment_and_never_shown(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text(f'database = "{SECRET}"\n')
+    loaded = load({"STOKER_HOME": str(tmp_path)}, {})
+    assert (loaded.settings.database, loaded.sources["database"]) == (SECRET, "file")
+    assert "s3cret" not in repr(loaded)
+    (field,) = (f for f in dataclasses.fields(config.Settings) if f.name == "database")
+    assert config.shown(field, loaded.settings) == "***"
+    environ = {"STOKER_HOME": str(tmp_path / "none"), "STOKER_DATABASE": SECRET}
+    assert load(environ, {}).settings.database == SECRET
+    assert config.shown(field, load({"STOKER_HOME": str(tmp_path / "none")}, {}).settings) == ""
+
+
+@pytest.mark.parametrize("text", ['database = ["s3cret"]\n', 'database = "s3cret"\n'])
+def test_a_wrong_database_is_refused_without_repeating_it(tmp_path: Path, text: str) -> None:
+    (tmp_path / "config.toml").write_text(text)
+
+    with pytest.raises(BadSetting) as refused:
+        load({"STOKER_HOME": str(tmp_path)}, {})
+
+    assert refused.value.key == "database"
+    assert "s3cret" not in repr(refused.value)

@@ -8,7 +8,7 @@ import os
 
 import click
 
-from stoker.config import Settings, load
+from stoker.config import Settings, load, shown
 from stoker.text import about_field
 
 from .command import CONTEXT, Command, Group, json_option
@@ -29,7 +29,7 @@ class ShowConfig(Command):
 @json_option
 def show(as_json: bool) -> None:
     loaded = load(os.environ, {})
-    values = {f.name: getattr(loaded.settings, f.name) for f in dataclasses.fields(Settings)}
+    values = {f.name: shown(f, loaded.settings) for f in dataclasses.fields(Settings)}
     if as_json:
         facts = {k: {"value": _plain(v), "from": loaded.sources[k]} for k, v in values.items()}
         print(json.dumps(facts, ensure_ascii=False))

@@ -13,7 +13,8 @@
     │   └── EngineRefused       will not get better by itself
     ├── StoreError
     │   ├── StaleWrite      somebody moved the task first; drop your result
-    │   └── StoreDown       the disk refuses; nothing was recorded
+    │   └── StoreDown       the disk or the database refuses; nothing was recorded
+    │       └── StoreOutdated   and never will be again: the records have gone on without us
     └── InvalidTransition   a bug here; carries the task's history
 
 `text/` renders `code` with `values` as one sentence, in English and Chinese. No sentence is here.
@@ -92,6 +93,10 @@ class StaleWrite(StoreError):
 
 class StoreDown(StoreError):
     code = "store_down"
+
+
+class StoreOutdated(StoreDown):
+    code = "store_outdated"
 
 
 class InvalidTransition(AppError):

@@ -1,9 +1,10 @@
-"""Opening the database: for the one writer, for readers, and never twice.
+"""Opening the database, SQLite or PostgreSQL: for the one writer, for readers, and never twice.
 
 The writer's engine begins with BEGIN IMMEDIATE; readers have an engine of their own that begins
 deferred and cannot write (`query_only`), so that they never block the writer and never see half a
 transaction. All connections are in the driver's autocommit mode: transactions are explicit.
-SQLite must be on a local disk, and one server holds `<database>.lock` for as long as it lives.
+SQLite must be on a local disk, and one server holds `<database>.lock` for as long as it lives; on
+PostgreSQL the writer's session holds a lock (`postgres`).
 """
 
 from __future__ import annotations
@@ -11,13 +12,17 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import sqlalchemy as sa
 
-from stoker.domain.errors import StoreError
+from stoker.domain.errors import StoreDown, StoreError
 from stoker.runner.filesystem import network_filesystem
+
+from . import postgres
 
 BUSY_MS = 5000
 _WRITER = (
@@ -34,31 +39,53 @@ _READER = (f"busy_timeout = {BUSY_MS}", "query_only = ON", "cache_size = -8192")
 
 
 def as_url(path_or_url: str | os.PathLike[str]) -> sa.URL:
-    """A plain path means SQLite."""
+    """A plain path means SQLite. StoreError for a URL that cannot be read, without repeating it."""
     text = os.fspath(path_or_url)
-    if "://" in text:
-        return sa.make_url(text)
-    return sa.URL.create("sqlite", database=os.path.abspath(text))
+    if "://" not in text:
+        return sa.URL.create("sqlite", database=os.path.abspath(text))
+    try:
+        url = sa.make_url(text)
+    except (sa.exc.ArgumentError, ValueError):
+        raise StoreError("bad_database_url", field="database") from None
+    if url.drivername in ("postgresql", "postgres"):
+        url = url.set(drivername="postgresql+psycopg")
+    if url.host and "%" in url.host:  # a socket's folder, as libpq writes it
+        url = url.set(host=unquote(url.host))
+    return url
 
 
 def open_engine(url: sa.URL, *, readonly: bool = False) -> sa.Engine:
     """An engine for the writer, or for readers. Connects lazily."""
-    if url.get_backend_name() != "sqlite":
-        raise StoreError("unsupported_database", name=url.get_backend_name())
-    engine = sa.create_engine(url, poolclass=sa.NullPool)  # connections are kept by their users
-    pragmas = _READER if readonly else _WRITER
+    is_sqlite = url.get_backend_name() == "sqlite"
+    if not is_sqlite and url.drivername != "postgresql+psycopg":
+        raise StoreError("unsupported_database", field="database", name=url.get_backend_name())
+    options: dict[str, Any] = {"poolclass": sa.NullPool}  # connections are kept by their users
+    if not is_sqlite:
+        options |= postgres.engine_options(url, readonly=readonly)
+    engine = sa.create_engine(url, **options)
 
     @sa.event.listens_for(engine, "connect")
     def _(db: Any, _record: Any) -> None:
-        db.isolation_level = None  # our own BEGIN is the only one
-        for pragma in pragmas:
-            db.execute(f"PRAGMA {pragma}")
+        try:
+            if is_sqlite:
+                _begin_session(db, readonly=readonly)
+            else:
+                postgres.begin_session(db, readonly=readonly)
+        except BaseException:
+            db.close()
+            raise
 
     @sa.event.listens_for(engine, "begin")
     def _(connection: sa.Connection) -> None:
         connection.exec_driver_sql(begin_of(engine, readonly=readonly))
 
     return engine
+
+
+def _begin_session(db: Any, *, readonly: bool) -> None:
+    db.isolation_level = None  # our own BEGIN is the only one
+    for pragma in _READER if readonly else _WRITER:
+        db.execute(f"PRAGMA {pragma}")
 
 
 def begin_of(engine: sa.Engine, *, readonly: bool = False) -> str:
@@ -77,7 +104,23 @@ def is_down(dialect: sa.Dialect, error: BaseException) -> bool:
         driver.ProgrammingError,
         driver.InterfaceError,
     )
-    return isinstance(error, driver.Error) and not isinstance(error, asked)
+    is_of_driver = isinstance(error, driver.Error) and not isinstance(error, asked)
+    return is_of_driver or isinstance(error, StoreDown)
+
+
+def as_down(dialect: sa.Dialect, error: BaseException) -> StoreDown:
+    """The same, for the callers."""
+    if isinstance(error, StoreDown):
+        return type(error)(error.code, why=error.values.get("why", ""))
+    why = str(error).strip().partition("\n")[0]
+    if getattr(error, "sqlite_errorname", "") == "SQLITE_FULL":
+        return StoreDown("disk_full", why=why)
+    if getattr(error, "sqlstate", "") == _DISK_FULL:
+        return StoreDown("disk_full", why=why, database=dialect.name)
+    return StoreDown("database_down" if dialect.name == "postgresql" else "store_down", why=why)
+
+
+_DISK_FULL = "53100"
 
 
 def keep_private(path: Path) -> None:
@@ -125,22 +168,28 @@ class LogFolding:
 class ServerLock:
     """Held by the one server of these records. The kernel lets go when the process is gone."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, wait: bool = False) -> None:
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            pid = os.pread(self._fd, 32, 0).decode("ascii", "replace").strip()
+            while not self._is_taken():
+                if not wait:
+                    pid = os.pread(self._fd, 32, 0).decode("ascii", "replace").strip()
+                    raise StoreError("already_served", pid=pid)
+                time.sleep(postgres.WAIT_S)
+        except BaseException:
             os.close(self._fd)
-            raise StoreError("already_served", pid=pid) from None
+            raise
         os.ftruncate(self._fd, 0)
         os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
-
-    @property
-    def held(self) -> bool:
-        return self._fd >= 0
 
     def release(self) -> None:
         """The file stays: removing it would let two servers lock two files of one name."""
         os.close(self._fd)
         self._fd = -1
+
+    def _is_taken(self) -> bool:
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True

@@ -47,7 +47,9 @@ def _present(engine: sa.Engine) -> str:
 
 
 def _back_up(engine: sa.Engine, present: str) -> None:
-    """A copy beside the database, whole or not there."""
+    """A copy beside the database, whole or not there. On a server that is its owner's affair."""
+    if engine.dialect.name != "sqlite":
+        return
     copy = f"{engine.url.database}.before-{present}"
     beside = f"{copy}.part"
     Path(beside).unlink(missing_ok=True)

@@ -94,7 +94,7 @@ class Paging:
 
     def __init__(self, dialect: sa.Dialect) -> None:
         self._dialect = dialect
-        self._contains = "instr" if dialect.name == "sqlite" else "strpos"
+        self._is_sqlite = dialect.name == "sqlite"
         self._statement = lru_cache(maxsize=256)(self._build)
         self._asked_before = lru_cache(maxsize=256)(self._ask)
         self._probe = lru_cache(maxsize=64)(self._build_probe)
@@ -205,13 +205,16 @@ class Paging:
         if shape.owner:
             found.append(tasks.c.owner == sa.bindparam("owner"))
         if shape.name:
-            contains = getattr(sa.func, self._contains)
-            found.append(
-                contains(sa.func.lower(tasks.c.name), sa.func.lower(sa.bindparam("name"))) > ZERO
-            )
+            found.append(self._contains(tasks.c.name, sa.bindparam("name", type_=sa.Text)) > ZERO)
         if shape.outcome:
             found.append(tasks.c.outcome == sa.bindparam("outcome"))
         return found
+
+    def _contains(self, text: Any, part: Any) -> sa.ColumnElement[int]:
+        """Where `part` begins in `text`, for ASCII letters in either case; 0 = nowhere."""
+        if self._is_sqlite:
+            return sa.func.instr(sa.func.lower(text), sa.func.lower(part))
+        return sa.func.strpos(sa.func.lower(text), sa.func.lower(sa.collate(part, "C")))
 
 
 def cursor_after(query: Query, row: Row) -> str:

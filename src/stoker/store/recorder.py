@@ -11,14 +11,14 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 import sqlalchemy as sa
 
 from stoker.domain.attempt import Attempt
-from stoker.domain.errors import StaleWrite, StoreDown
+from stoker.domain.errors import StaleWrite, StoreDown, StoreOutdated
 from stoker.domain.event import Deleted, Event
 from stoker.domain.indices import Indices
 from stoker.domain.key import PLAIN, TaskKey
@@ -26,6 +26,7 @@ from stoker.domain.lifecycle import State, Task
 from stoker.domain.node import Incarnation
 from stoker.domain.task import TaskSpec
 
+from . import postgres
 from .base import ArrayRow, Change, WaitingRow
 from .checks import check
 from .codec import (
@@ -52,23 +53,42 @@ MakeWriter = Callable[[sa.Engine], WriterLike]
 _T = TypeVar("_T")
 
 
-def open_store(path_or_url: str | os.PathLike[str], writer: MakeWriter | None = None) -> SqlStore:
-    """Lock, migrate and open the records. Raises StoreError when they cannot be served."""
+def open_store(
+    path_or_url: str | os.PathLike[str],
+    writer: MakeWriter | None = None,
+    *,
+    lock: Path | None = None,
+    wait: bool = False,
+) -> SqlStore:
+    """Lock, migrate and open the records. Raises StoreError when they cannot be served.
+
+    `lock`: a file that one server holds, beside the lock of the database itself; for SQLite that is
+    `<database>.lock`, and need not be named. `wait`: until another server lets go, not refusing.
+    """
     url = as_url(path_or_url)
     engine = open_engine(url)
-    path = Path(url.database or "")
-    refuse_network_disk(path)
-    lock = ServerLock(path.with_name(path.name + ".lock"))
-    try:
-        keep_private(path)
-        migrate(engine)
-        made = None if writer is None else writer(engine)
-        return SqlStore(engine, open_engine(url, readonly=True), lock, made)
-    except BaseException as error:
-        lock.release()
-        if isinstance(error, sa.exc.DBAPIError):
-            raise StoreDown(why=str(error.orig)) from error
-        raise
+    path = Path(url.database or "") if engine.dialect.name == "sqlite" else None
+    if path is not None:
+        refuse_network_disk(path)
+        lock = path.with_name(path.name + ".lock")
+    with ExitStack() as undo:
+        if lock is not None:
+            undo.callback(ServerLock(lock, wait=wait).release)
+        undo.callback(engine.dispose)
+        try:
+            if path is not None:
+                keep_private(path)
+            else:
+                postgres.take_lock(engine, wait=wait)
+            migrate(engine)
+            made = None if writer is None else writer(engine)
+            store = SqlStore(engine, open_engine(url, readonly=True), made)
+        except (sa.exc.DBAPIError, engine.dialect.loaded_dbapi.Error) as error:
+            if path is not None:
+                raise StoreDown(why=str(getattr(error, "orig", error))) from error
+            raise postgres.refusal(url, error) from None
+        store.when_closed(undo.pop_all().close)
+    return store
 
 
 class SqlStore:
@@ -78,10 +98,12 @@ class SqlStore:
         self,
         engine: sa.Engine,
         readonly: sa.Engine,
-        lock: ServerLock,
         writer: WriterLike | None = None,
     ) -> None:
-        self._lock = lock
+        self._is_open = True
+        self._when_closed: Callable[[], None] = lambda: None
+        self._when_outdated: Callable[[], None] = lambda: None
+        self._epoch: int | None = None
         self._driver = engine.dialect.loaded_dbapi
         self._writes = Writes.on(engine.dialect)
         self._reads = Reads.on(engine.dialect)
@@ -92,7 +114,8 @@ class SqlStore:
         self._last_seq = self._one(self._reads.last_seq)
         self._own: Writer | None = None
         if writer is None:
-            writer = self._own = Writer(engine, self._sweep if self._is_to_sweep() else None)
+            step = self._sweep if self._is_to_sweep() else None
+            writer = self._own = Writer(engine, step, self._guard)
         self._writer: WriterLike = writer
 
     @property
@@ -102,10 +125,19 @@ class SqlStore:
 
     def close(self) -> None:
         """Finish what was asked, then let another server have the records. May be repeated."""
-        if self._lock.held:
+        if self._is_open:
+            self._is_open = False
             self._writer.close()
             self._pool.close()
-            self._lock.release()
+            self._when_closed()
+
+    def when_closed(self, let_go: Callable[[], None]) -> None:
+        """What lets another server have the records."""
+        self._when_closed = let_go
+
+    def when_outdated(self, tell: Callable[[], None]) -> None:
+        """Call this, in the writer's thread, once the records have gone on without us."""
+        self._when_outdated = tell
 
     # ---- writing
 
@@ -132,7 +164,7 @@ class SqlStore:
         await self._writer.do(self._renumber, row)
 
     async def raise_epoch(self) -> int:
-        epoch = int(await self._writer.do(self._raise_epoch, None))
+        self._epoch = epoch = int(await self._writer.do(self._raise_epoch, None))
         await self._sweep_here()
         return epoch
 
@@ -225,6 +257,23 @@ class SqlStore:
         epoch = int(cursor.fetchone()[0])
         cursor.execute(self._writes.set_meta.sql, (str(epoch + len(calls)), "epoch"))
         return list(range(epoch + 1, epoch + len(calls) + 1))
+
+    def _guard(self, number: str | None) -> None:
+        """At each new connection: are these still the records that our memory mirrors?"""
+        found = self._pool.fetch(self._reads.meta.sql, ("epoch",))
+        if self._epoch is not None and int(found[0][0]) != self._epoch:
+            self._end(f"epoch {found[0][0]} of another server follows our {self._epoch}")
+        if number is None:
+            return
+        fate = self._pool.fetch(postgres.FATE, (number,))[0][0]
+        if fate == "committed":
+            self._end("a commit was not answered, but was recorded: start again")
+        if fate == "in progress":
+            raise StoreDown("database_down", why="the last commit is still in progress")
+
+    def _end(self, why: str) -> NoReturn:
+        self._when_outdated()
+        raise StoreOutdated(why=why)
 
     # ---- in any thread
 

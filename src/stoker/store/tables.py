@@ -15,6 +15,8 @@ import sqlalchemy as sa
 metadata = sa.MetaData()
 
 _Int = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+_Text = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
+"""Compared byte by byte, and only ASCII letters have two cases: as SQLite does."""
 
 _UNFINISHED = sa.text("state <> 'FINISHED'")
 _EXCLUSIVE = sa.text("exclusive = 1")
@@ -27,32 +29,32 @@ tasks = sa.Table(
     sa.Column("element", _Int, nullable=False, autoincrement=False),
     # A key's columns come first: the integrity check of SQLite 3.40 mistakes others for missing.
     sa.Column("is_whole", sa.Integer, nullable=False, autoincrement=False),
-    sa.Column("owner", sa.Text, nullable=False),
-    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("owner", _Text, nullable=False),
+    sa.Column("state", _Text, nullable=False),
     sa.Column("version", sa.Integer, nullable=False),
     sa.Column("position", _Int, nullable=False),
-    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("name", _Text, nullable=False),
     sa.Column("spec_seq", _Int, nullable=False),
     sa.Column("submitted_us", _Int, nullable=False),
     sa.Column("attempts", sa.Integer, nullable=False),
-    sa.Column("attempt", sa.Text),
-    sa.Column("node", sa.Text),
-    sa.Column("gpu_ids", sa.Text, nullable=False),
+    sa.Column("attempt", _Text),
+    sa.Column("node", _Text),
+    sa.Column("gpu_ids", _Text, nullable=False),
     sa.Column("started_us", _Int),
     sa.Column("finished_us", _Int),
-    sa.Column("stop_cause", sa.Text),
-    sa.Column("stopped_by", sa.Text),
-    sa.Column("outcome", sa.Text),
-    sa.Column("reason", sa.Text),
-    sa.Column("end", sa.Text),
-    sa.Column("shown", sa.Text, nullable=False),
-    sa.Column("why", sa.Text),
+    sa.Column("stop_cause", _Text),
+    sa.Column("stopped_by", _Text),
+    sa.Column("outcome", _Text),
+    sa.Column("reason", _Text),
+    sa.Column("end", _Text),
+    sa.Column("shown", _Text, nullable=False),
+    sa.Column("why", _Text),
     sa.Column("anyway", sa.Integer, nullable=False, server_default=_ZERO),
     sa.Column("not_before_us", _Int),
     sa.Column("retried", sa.Integer, nullable=False, server_default=_ZERO),
     sa.Column("never_ran", sa.Integer, nullable=False, server_default=_ZERO),
-    sa.Column("counts", sa.Text),
-    sa.Column("origin", sa.Text),
+    sa.Column("counts", _Text),
+    sa.Column("origin", _Text),
     sa.Column("size", sa.Integer),  # of an array: how many elements; NULL = it is none
     # Tasks and whole arrays stand together by id, behind the elements of each array: every list
     # walks the table itself, no elements are in its way, and what is new is put at the end.
@@ -90,9 +92,9 @@ events = sa.Table(
     sa.Column("element", _Int, nullable=False),
     sa.Column("version", sa.Integer, nullable=False),
     sa.Column("at_us", _Int, nullable=False),
-    sa.Column("kind", sa.Text, nullable=False),
-    sa.Column("body", sa.Text, nullable=False),
-    sa.Column("spec", sa.Text),
+    sa.Column("kind", _Text, nullable=False),
+    sa.Column("body", _Text, nullable=False),
+    sa.Column("spec", _Text),
     sa.Column("spec_of", _Int),  # of an array's element: the event that has its spec
     sa.UniqueConstraint("task_id", "element", "version"),
 )
@@ -100,20 +102,20 @@ events = sa.Table(
 attempts = sa.Table(
     "attempts",
     metadata,
-    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("id", _Text, primary_key=True),
     sa.Column("task_id", _Int, nullable=False),
     sa.Column("element", _Int, nullable=False),
     sa.Column("ordinal", sa.Integer, nullable=False),
-    sa.Column("node", sa.Text, nullable=False),
-    sa.Column("allocation", sa.Text, nullable=False),
-    sa.Column("boot_id", sa.Text, nullable=False),
-    sa.Column("spool_id", sa.Text, nullable=False),
+    sa.Column("node", _Text, nullable=False),
+    sa.Column("allocation", _Text, nullable=False),
+    sa.Column("boot_id", _Text, nullable=False),
+    sa.Column("spool_id", _Text, nullable=False),
     sa.Column("launch_number", _Int, nullable=False),
     sa.Column("epoch", _Int, nullable=False),
     sa.Column("placed_us", _Int, nullable=False),
     sa.Column("started_us", _Int),
     sa.Column("ended_us", _Int),
-    sa.Column("end", sa.Text),
+    sa.Column("end", _Text),
     sa.Column("is_whole", sa.Integer, nullable=False),
     sa.UniqueConstraint("task_id", "element", "ordinal"),
     sa.ForeignKeyConstraint(
@@ -126,9 +128,9 @@ sa.Index("attempts_launches", attempts.c.node, attempts.c.launch_number)
 allocations = sa.Table(
     "allocations",
     metadata,
-    sa.Column("attempt", sa.Text, sa.ForeignKey("attempts.id"), primary_key=True),
-    sa.Column("gpu_uuid", sa.Text, primary_key=True),
-    sa.Column("node", sa.Text, nullable=False),
+    sa.Column("attempt", _Text, sa.ForeignKey("attempts.id"), primary_key=True),
+    sa.Column("gpu_uuid", _Text, primary_key=True),
+    sa.Column("node", _Text, nullable=False),
     sa.Column("exclusive", sa.Integer, nullable=False),
     sa.Column("slot", sa.Integer, nullable=False, server_default=_ZERO),
     sqlite_with_rowid=False,
@@ -147,8 +149,8 @@ sa.Index(
 meta = sa.Table(
     "meta",
     metadata,
-    sa.Column("key", sa.Text, primary_key=True),
-    sa.Column("value", sa.Text, nullable=False),
+    sa.Column("key", _Text, primary_key=True),
+    sa.Column("value", _Text, nullable=False),
     sqlite_with_rowid=False,
 )
 """epoch: how often a server has started on these records. database: which records these are.

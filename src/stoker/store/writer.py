@@ -3,7 +3,9 @@
 A call resolves after the commit that contains it. A guard that fails (or any other error of a
 call's own) harms no neighbour: one try as a group, then one by one; so `work` may run again and
 must depend on nothing but its arguments. A disk that refuses fails the whole group, closes the
-connection and is never retried behind the caller's back; the next call opens a new one.
+connection and is never retried behind the caller's back; the next call opens a new one. A database
+elsewhere may have committed and lost only its answer: the next connection asks what became of it,
+and whether the records are still ours; if they went on without us, nothing is written any more.
 A cancelled call either records nothing and raises, or has begun and returns as if it had not been
 cancelled; the cancellation then strikes at the caller's next await.
 What nobody waits for is done `meanwhile`, in steps, each a transaction of its own between the
@@ -23,9 +25,10 @@ from typing import Any, Protocol
 
 import sqlalchemy as sa
 
-from stoker.domain.errors import StoreDown
+from stoker.domain.errors import StoreDown, StoreError, StoreOutdated
 
-from .database import LogFolding, begin_of, is_down
+from . import postgres
+from .database import LogFolding, as_down, begin_of, is_down
 from .statements import Cursor
 
 log = logging.getLogger("stoker.store")
@@ -37,6 +40,11 @@ Work = Callable[[Cursor, list[Any]], Sequence[Any]]
 
 Step = Callable[[Cursor], bool]
 """True: there is more to do."""
+
+
+Guard = Callable[[str | None], None]
+"""Whether we may still write: asked at each new connection, with the number of the transaction whose
+commit was not answered, if there is one. Raises StoreOutdated when we may not."""
 
 
 class WriterLike(Protocol):
@@ -52,7 +60,9 @@ class WriterLike(Protocol):
 class Writer:
     """Everything that changes records passes here."""
 
-    def __init__(self, engine: sa.Engine, step: Step | None = None) -> None:
+    def __init__(
+        self, engine: sa.Engine, step: Step | None = None, guard: Guard = lambda _number: None
+    ) -> None:
         """With something to do `meanwhile` from the start."""
         self.failing = ""
         """Why the last transaction could not be committed; "" once one has gone well."""
@@ -65,6 +75,10 @@ class Writer:
         self._inbox: SimpleQueue[_Call | None] = SimpleQueue()
         self._closed = False
         self._step = step
+        self._guard = guard
+        self._is_remote = engine.dialect.name == "postgresql"
+        self._unanswered: str | None = None
+        self._outdated: StoreOutdated | None = None
         self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
         self._thread.start()
 
@@ -111,6 +125,8 @@ class Writer:
             if group:
                 _tell(group, self._transact(group))
                 self._fold()
+            elif self._is_remote and not last:
+                self._transact([_Unasked(lambda _cursor: False)])  # is our session still there?
         self._disconnect(broken=False)
 
     def _go_on(self, step: Step) -> None:
@@ -128,7 +144,10 @@ class Writer:
     def _next_group(self) -> tuple[list[_Call], bool]:
         """What waits, without what was cancelled; and whether that was all for ever."""
         group: list[_Call] = []
-        call = self._inbox.get()
+        try:
+            call = self._inbox.get(timeout=self._pulse_s())
+        except Empty:
+            return group, False
         while call is not None:
             if call.claim():
                 group.append(call)
@@ -140,12 +159,21 @@ class Writer:
                 return group, False
         return group, True
 
+    def _pulse_s(self) -> float | None:
+        """How long to wait for a call before looking whether our session is still there."""
+        if not self._is_remote or self._outdated is not None:
+            return None
+        return min(1.0, postgres.PULSE_S) if self.failing else postgres.PULSE_S
+
     def _transact(self, group: list[_Call]) -> list[Any]:
         """One outcome for each call of the group: its result, or its error."""
+        if self._outdated is not None:
+            return [as_down(self._engine.dialect, self._outdated) for _ in group]
         try:
             cursor = self._cursor or self._connect()
             cursor.execute(self._begin)
             outcomes = _perform(cursor, group)
+            number = self._number(cursor)
         except Exception as error:
             if is_down(self._engine.dialect, error) or not self._rolled_back():
                 return self._give_up(group, error)
@@ -155,6 +183,7 @@ class Writer:
         try:
             cursor.execute("COMMIT")
         except Exception as error:
+            self._unanswered = number
             return self._give_up(group, error)
         if self.failing:
             log.warning("event=store_up")
@@ -162,9 +191,32 @@ class Writer:
         return outcomes
 
     def _connect(self) -> Cursor:
-        self._connection = self._engine.raw_connection()
-        self._cursor = cursor = self._connection.cursor()
+        try:
+            connection = self._engine.raw_connection()
+        except StoreError as error:
+            if error.code != "already_served":
+                raise
+            self._guard(None)  # another server, or what is left of our own last session
+            raise StoreDown(
+                "database_down", why=f"its lock is held by {error.values['pid']}"
+            ) from error
+        try:
+            self._guard(self._unanswered)
+        except BaseException:
+            connection.invalidate()
+            raise
+        self._unanswered = None
+        self._connection = connection
+        self._cursor = cursor = connection.cursor()
         return cursor
+
+    def _number(self, cursor: Cursor) -> str | None:
+        """Of this transaction, by which one can ask later what became of it."""
+        if not self._is_remote:
+            return None
+        cursor.execute(postgres.NUMBER)
+        number: str | None = cursor.fetchone()[0]
+        return number
 
     def _disconnect(self, *, broken: bool) -> None:
         connection, self._connection, self._cursor = self._connection, None, None
@@ -189,13 +241,15 @@ class Writer:
     def _give_up(self, group: list[_Call], error: Exception) -> list[Any]:
         """Nothing of this group is recorded. Never try again and pretend."""
         self._disconnect(broken=True)
-        why = str(error)
-        if why != self.failing:  # said once: a full disk must not fill the log too
+        down = as_down(self._engine.dialect, error)
+        why = str(down.values.get("why", down.code))
+        if isinstance(error, StoreOutdated):
+            self._outdated = error
+            log.critical("event=outdated why=%r", why)
+        elif why != self.failing:  # said once: a full disk must not fill the log too
             log.error("event=store_down why=%r", why)
         self.failing = why
-        if _means_full(error):
-            return [StoreDown("disk_full", why=why) for _ in group]
-        return [StoreDown("store_down", why=why) for _ in group]
+        return [as_down(self._engine.dialect, error) for _ in group]
 
 
 class _Call:
@@ -263,10 +317,3 @@ def _settle(pairs: list[tuple[_Call, Any]]) -> None:
         call.outcome = outcome
         if not call.settled.done():
             call.settled.set_result(None)
-
-
-def _means_full(error: Exception) -> bool:
-    return (
-        getattr(error, "sqlite_errorname", "") == "SQLITE_FULL"
-        or getattr(error, "sqlstate", "") == "53100"
-    )

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
-
 import pytest
 from msgspec import structs
 
@@ -17,6 +12,8 @@ from stoker.domain.node import Allocation, HeldGpu, Incarnation
 from stoker.domain.outcome import End
 from stoker.store.recorder import SqlStore
 from tests.helpers.builders import a_spec, at, element, ended, move, new, placed, started
+
+from .conftest import Records, sqlite_only
 
 FREE_CARDS = "DROP INDEX allocations_exclusive"
 
@@ -38,11 +35,9 @@ async def lab(store: SqlStore) -> SqlStore:
 
 
 @pytest.fixture
-def broken(store_path: Path) -> Iterator[sqlite3.Connection]:
+def broken(records: Records) -> Records:
     """A way to change the records that asks nobody."""
-    with closing(sqlite3.connect(store_path, isolation_level=None)) as database:
-        database.execute("PRAGMA foreign_keys = OFF")
-        yield database
+    return records
 
 
 def finds(store: SqlStore, *words: str) -> None:
@@ -75,44 +70,44 @@ def finds(store: SqlStore, *words: str) -> None:
     ],
 )
 def test_a_row_that_its_events_do_not_make(
-    lab: SqlStore, broken: sqlite3.Connection, change: str, words: list[str]
+    lab: SqlStore, broken: Records, change: str, words: list[str]
 ) -> None:
     broken.execute(f"UPDATE tasks SET {change} WHERE id = 1")
 
     finds(lab, *words)
 
 
-def test_an_end_that_its_events_do_not_make(lab: SqlStore, broken: sqlite3.Connection) -> None:
+def test_an_end_that_its_events_do_not_make(lab: SqlStore, broken: Records) -> None:
     broken.execute("UPDATE tasks SET \"end\" = replace(\"end\", '0', '1') WHERE id = 3")
 
     finds(lab, "Task 3: end is")
 
 
-def test_a_spec_that_was_changed_afterwards(lab: SqlStore, broken: sqlite3.Connection) -> None:
+def test_a_spec_that_was_changed_afterwards(lab: SqlStore, broken: Records) -> None:
     broken.execute('UPDATE events SET spec = replace(spec, \'"name":""\', \'"name":"x"\')')
 
     finds(lab, "Task 1: name is ''")
 
 
-def test_a_missing_event(lab: SqlStore, broken: sqlite3.Connection) -> None:
+def test_a_missing_event(lab: SqlStore, broken: Records) -> None:
     broken.execute("DELETE FROM events WHERE task_id = 3 AND version = 3")
 
     finds(lab, "Task 3 is at version 4 but its events have versions [1, 2, 4]")
 
 
-def test_a_version_without_its_event(lab: SqlStore, broken: sqlite3.Connection) -> None:
+def test_a_version_without_its_event(lab: SqlStore, broken: Records) -> None:
     broken.execute("UPDATE tasks SET version = 2 WHERE id = 1")
 
     finds(lab, "Task 1 is at version 2 but its events have versions [1]")
 
 
-def test_events_out_of_order(lab: SqlStore, broken: sqlite3.Connection) -> None:
+def test_events_out_of_order(lab: SqlStore, broken: Records) -> None:
     broken.execute("UPDATE events SET seq = 100 WHERE task_id = 2 AND version = 2")
 
     finds(lab, "Task 2: its events are not in the order of their versions")
 
 
-def test_an_event_after_the_end(lab: SqlStore, broken: sqlite3.Connection) -> None:
+def test_an_event_after_the_end(lab: SqlStore, broken: Records) -> None:
     broken.execute(
         "INSERT INTO events SELECT 100, task_id, element, 5, at_us, kind, body, spec, spec_of"
         " FROM events WHERE task_id = 3 AND kind = 'Ended'"
@@ -121,7 +116,7 @@ def test_an_event_after_the_end(lab: SqlStore, broken: sqlite3.Connection) -> No
     finds(lab, "Task 3 went on after its end", "Task 3: its events cannot be replayed")
 
 
-def test_an_attempt_that_started_twice(lab: SqlStore, broken: sqlite3.Connection) -> None:
+def test_an_attempt_that_started_twice(lab: SqlStore, broken: Records) -> None:
     broken.execute(
         "UPDATE events SET body = (SELECT body FROM events WHERE task_id = 2 AND kind = 'Started')"
         " WHERE task_id = 5 AND kind = 'Started'"
@@ -130,26 +125,26 @@ def test_an_attempt_that_started_twice(lab: SqlStore, broken: sqlite3.Connection
     finds(lab, "Attempt a2 started more than once")
 
 
-def test_a_body_that_cannot_be_read(lab: SqlStore, broken: sqlite3.Connection) -> None:
+def test_a_body_that_cannot_be_read(lab: SqlStore, broken: Records) -> None:
     broken.execute("UPDATE events SET body = '{}' WHERE task_id = 2 AND kind = 'Placed'")
 
     finds(lab, "Task 2: its events cannot be replayed")
 
 
-def test_an_unknown_kind_of_event(lab: SqlStore, broken: sqlite3.Connection) -> None:
+def test_an_unknown_kind_of_event(lab: SqlStore, broken: Records) -> None:
     broken.execute("UPDATE events SET kind = 'Blessed' WHERE task_id = 1")
 
     finds(lab, "Task 1: its events cannot be replayed")
 
 
-def test_an_exclusive_card_with_two_holders(lab: SqlStore, broken: sqlite3.Connection) -> None:
+def test_an_exclusive_card_with_two_holders(lab: SqlStore, broken: Records) -> None:
     broken.execute(FREE_CARDS)
     broken.execute("UPDATE allocations SET gpu_uuid = 'node-a-gpu-0' WHERE attempt = 'a5'")
 
     finds(lab, "Card node-a-gpu-0 of node-a is held exclusively and by several: a2, a5")
 
 
-def test_an_exclusive_card_that_is_shared_too(lab: SqlStore, broken: sqlite3.Connection) -> None:
+def test_an_exclusive_card_that_is_shared_too(lab: SqlStore, broken: Records) -> None:
     broken.execute(
         "UPDATE allocations SET gpu_uuid = 'node-a-gpu-0', exclusive = 0 WHERE attempt = 'a5'"
     )
@@ -189,13 +184,13 @@ def in_slot(attempt: str, gpu: int, slot: int, number: int) -> Placed:
     )
 
 
-def test_a_card_in_another_slot(lab: SqlStore, broken: sqlite3.Connection) -> None:
+def test_a_card_in_another_slot(lab: SqlStore, broken: Records) -> None:
     broken.execute("UPDATE allocations SET slot = 1 WHERE attempt = 'a2'")
 
     finds(lab, "Task 2 is RUNNING and its attempt a2 holds card node-a-gpu-0")
 
 
-def test_a_live_task_without_its_card(lab: SqlStore, broken: sqlite3.Connection) -> None:
+def test_a_live_task_without_its_card(lab: SqlStore, broken: Records) -> None:
     broken.execute("DELETE FROM allocations WHERE attempt = 'a2'")
 
     finds(lab, "Task 2 is RUNNING but its attempt a2 does not hold card node-a-gpu-0")
@@ -207,14 +202,14 @@ def test_a_live_task_without_its_card(lab: SqlStore, broken: sqlite3.Connection)
     ids=["finished", "waiting", "one too many"],
 )
 def test_a_card_that_was_not_placed_so(
-    lab: SqlStore, broken: sqlite3.Connection, attempt: str, words: str
+    lab: SqlStore, broken: Records, attempt: str, words: str
 ) -> None:
     broken.execute("INSERT INTO allocations VALUES (?, 'node-a-gpu-9', 'node-a', 1, 0)", (attempt,))
 
     finds(lab, f"{words} and its attempt {attempt} holds card node-a-gpu-9")
 
 
-def test_a_card_held_by_nobody(lab: SqlStore, broken: sqlite3.Connection) -> None:
+def test_a_card_held_by_nobody(lab: SqlStore, broken: Records) -> None:
     broken.execute("INSERT INTO allocations VALUES ('ghost', 'node-a-gpu-9', 'node-a', 1, 0)")
 
     finds(lab, "Attempt ghost holds cards but does not exist")
@@ -229,29 +224,28 @@ def test_a_card_held_by_nobody(lab: SqlStore, broken: sqlite3.Connection) -> Non
     ],
 )  # fmt: skip
 def test_an_attempt_that_its_events_do_not_make(
-    lab: SqlStore, broken: sqlite3.Connection, change: str
+    lab: SqlStore, broken: Records, change: str
 ) -> None:
     broken.execute(f"UPDATE attempts SET {change} WHERE id = 'a3'")
 
     finds(lab, "Attempt a3 of task 3 is")
 
 
-def test_a_missing_attempt(lab: SqlStore, broken: sqlite3.Connection) -> None:
+def test_a_missing_attempt(lab: SqlStore, broken: Records) -> None:
     broken.execute("DELETE FROM attempts WHERE id = 'a3'")
 
     finds(lab, "Task 3 has attempts [], but its events tell of ['a3']")
 
 
 @pytest.mark.parametrize("table", ["events", "attempts"])
-def test_rows_of_a_task_that_does_not_exist(
-    lab: SqlStore, broken: sqlite3.Connection, table: str
-) -> None:
+def test_rows_of_a_task_that_does_not_exist(lab: SqlStore, broken: Records, table: str) -> None:
     broken.execute("DELETE FROM tasks WHERE id = 3")
 
     finds(lab, f"Task 3 has {table} but does not exist")
 
 
-def test_an_index_that_lost_a_row(lab: SqlStore, broken: sqlite3.Connection) -> None:
+@sqlite_only
+def test_an_index_that_lost_a_row(lab: SqlStore, broken: Records) -> None:
     broken.execute("PRAGMA writable_schema = ON")
     broken.execute(
         "UPDATE sqlite_master SET sql = replace(sql, 'state, position', 'state, version')"
@@ -269,9 +263,7 @@ async def test_a_raised_launch_number_is_sound(lab: SqlStore) -> None:
     assert lab.check() == []
 
 
-async def test_more_tasks_than_one_look_takes_in(
-    store: SqlStore, broken: sqlite3.Connection
-) -> None:
+async def test_more_tasks_than_one_look_takes_in(store: SqlStore, broken: Records) -> None:
     await store.record([new(id) for id in range(1, 2101)])
     assert store.check() == []
 
@@ -313,13 +305,13 @@ async def arrays(store: SqlStore) -> SqlStore:
     return store
 
 
-def test_an_element_without_its_array(arrays: SqlStore, broken: sqlite3.Connection) -> None:
+def test_an_element_without_its_array(arrays: SqlStore, broken: Records) -> None:
     broken.execute("DELETE FROM tasks WHERE id = 18 AND element = -1")
 
     finds(arrays, "Task 18_0 is an element, but there is no array 18", "Task 18 has events")
 
 
-def test_an_element_that_was_submitted(arrays: SqlStore, broken: sqlite3.Connection) -> None:
+def test_an_element_that_was_submitted(arrays: SqlStore, broken: Records) -> None:
     broken.execute(
         "UPDATE events SET kind = 'Submitted', spec = (SELECT spec FROM events WHERE task_id = 17"
         " AND element = -1) WHERE task_id = 17 AND element = 0 AND version = 1"
@@ -332,7 +324,7 @@ def test_an_element_that_was_submitted(arrays: SqlStore, broken: sqlite3.Connect
     )
 
 
-def test_an_array_that_was_unfolded(arrays: SqlStore, broken: sqlite3.Connection) -> None:
+def test_an_array_that_was_unfolded(arrays: SqlStore, broken: Records) -> None:
     broken.execute("UPDATE events SET kind = 'Unfolded' WHERE task_id = 17 AND element = -1")
 
     finds(arrays, "Task 17: its events cannot be replayed")
@@ -340,24 +332,20 @@ def test_an_array_that_was_unfolded(arrays: SqlStore, broken: sqlite3.Connection
 
 @pytest.mark.parametrize("spec_of", ["NULL", "1000", "2"])
 def test_an_element_with_another_spec_than_its_array_s(
-    arrays: SqlStore, broken: sqlite3.Connection, spec_of: str
+    arrays: SqlStore, broken: Records, spec_of: str
 ) -> None:
     broken.execute(f"UPDATE events SET spec_of = {spec_of} WHERE task_id = 17 AND version = 1")
 
     finds(arrays, "Task 17_0 has the spec of event", "but its array's is 1")
 
 
-def test_an_element_with_the_spec_from_before_an_edit(
-    arrays: SqlStore, broken: sqlite3.Connection
-) -> None:
+def test_an_element_with_the_spec_from_before_an_edit(arrays: SqlStore, broken: Records) -> None:
     broken.execute("UPDATE events SET spec_of = 3 WHERE task_id = 19 AND element = 9")
 
     finds(arrays, "Task 19_9 has the spec of event 3")
 
 
-def test_an_element_that_the_array_does_not_have(
-    arrays: SqlStore, broken: sqlite3.Connection
-) -> None:
+def test_an_element_that_the_array_does_not_have(arrays: SqlStore, broken: Records) -> None:
     for table, id in (("tasks", "id"), ("events", "task_id"), ("attempts", "task_id")):
         broken.execute(f"UPDATE {table} SET element = 7 WHERE {id} = 17 AND element = 1")
 
@@ -365,16 +353,14 @@ def test_an_element_that_the_array_does_not_have(
 
 
 def test_an_element_that_began_after_the_array_was_stopped(
-    arrays: SqlStore, broken: sqlite3.Connection
+    arrays: SqlStore, broken: Records
 ) -> None:
     broken.execute("UPDATE events SET seq = seq + 1000 WHERE task_id = 18 AND element = 1")
 
     finds(arrays, "Task 18_1 began after its array was stopped or had ended")
 
 
-def test_an_array_that_ended_before_its_elements(
-    arrays: SqlStore, broken: sqlite3.Connection
-) -> None:
+def test_an_array_that_ended_before_its_elements(arrays: SqlStore, broken: Records) -> None:
     broken.execute("UPDATE tasks SET state = 'QUEUED' WHERE id = 18 AND element = 1")
 
     finds(arrays, "Array 18 has ended, but its element 18_1 is QUEUED")
@@ -389,14 +375,14 @@ def test_an_array_that_ended_before_its_elements(
     ],
 )
 def test_an_array_whose_counts_are_wrong(
-    arrays: SqlStore, broken: sqlite3.Connection, counts: str, words: str
+    arrays: SqlStore, broken: Records, counts: str, words: str
 ) -> None:
     broken.execute(f"UPDATE tasks SET counts = {counts} WHERE id = 18 AND element = -1")
 
     finds(arrays, words, "Task 18: counts is")
 
 
-def test_an_array_of_another_size(arrays: SqlStore, broken: sqlite3.Connection) -> None:
+def test_an_array_of_another_size(arrays: SqlStore, broken: Records) -> None:
     broken.execute("UPDATE tasks SET size = NULL WHERE id = 17 AND element = -1")
 
     finds(arrays, "Task 17: size is None, but its events make it 4")
@@ -413,7 +399,7 @@ async def test_what_was_deleted_is_sound(lab: SqlStore) -> None:
     assert lab.check() == []
 
 
-async def test_what_was_deleted_and_is_there(lab: SqlStore, broken: sqlite3.Connection) -> None:
+async def test_what_was_deleted_and_is_there(lab: SqlStore, broken: Records) -> None:
     broken.execute(
         "INSERT INTO events SELECT 100, task_id, element, 9, at_us, 'Deleted', '{\"by\":\"a\"}',"
         " NULL, NULL FROM events WHERE task_id = 1"
@@ -422,9 +408,7 @@ async def test_what_was_deleted_and_is_there(lab: SqlStore, broken: sqlite3.Conn
     finds(lab, "Task 1 was deleted but is there")
 
 
-async def test_what_was_deleted_leaves_no_other_event(
-    lab: SqlStore, broken: sqlite3.Connection
-) -> None:
+async def test_what_was_deleted_leaves_no_other_event(lab: SqlStore, broken: Records) -> None:
     gone: Task | None = await lab.task(TaskKey(3))
     assert gone is not None
     await lab.erase([gone], Deleted(at=at(9), by="ana"))

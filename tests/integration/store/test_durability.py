@@ -6,12 +6,13 @@ import random
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from stoker.domain.key import TaskKey
 from stoker.store.recorder import open_store
+
+from .conftest import Where
 
 SUBMIT = """
 import asyncio, sys
@@ -40,13 +41,13 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_what_was_acknowledged_survives_kill_9(store_path: Path, seed: int) -> None:
+def test_what_was_acknowledged_survives_kill_9(where: Where, seed: int) -> None:
     lines = random.Random(seed).randrange(50, 600)
     acknowledged: dict[int, int] = {}
     for _ in range(2):  # the second life goes on with the files of the first
-        acknowledged |= live_and_die(store_path, lines)
+        acknowledged |= live_and_die(where, lines)
 
-    store = open_store(store_path)
+    store = open_store(where)
     try:
         assert store.check() == []
         last = store.readers.last_seq()
@@ -59,7 +60,7 @@ def test_what_was_acknowledged_survives_kill_9(store_path: Path, seed: int) -> N
         store.close()
 
 
-def live_and_die(path: Path, lines: int) -> dict[int, int]:
+def live_and_die(path: Where, lines: int) -> dict[int, int]:
     """The highest acknowledged version of each task, from a server killed after `lines` answers."""
     server = subprocess.Popen(
         [sys.executable, "-c", SUBMIT, str(path)],

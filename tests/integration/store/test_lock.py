@@ -6,12 +6,14 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from stoker.domain.errors import StoreError
 from stoker.store.recorder import SqlStore, open_store
+from stoker.text import message
+
+from .conftest import Where
 
 HOLD = """
 import sys, time
@@ -22,27 +24,29 @@ time.sleep(600)
 """
 
 
-def test_a_second_server_is_told_who_serves(store: SqlStore, store_path: Path) -> None:
-    with pytest.raises(StoreError) as refused:
-        open_store(store_path)
+def told(error: StoreError) -> str:
+    return message(error.code, error.values, "en")
 
-    assert (refused.value.code, refused.value.values) == (
-        "already_served",
-        {"pid": str(os.getpid())},
-    )
+
+def test_a_second_server_is_told_who_serves(store: SqlStore, where: Where) -> None:
+    with pytest.raises(StoreError) as refused:
+        open_store(where)
+
+    assert refused.value.code == "already_served"
+    assert str(os.getpid()) in told(refused.value)
     assert store.check() == []
 
 
-def test_after_close_another_may_serve(store: SqlStore, store_path: Path) -> None:
+def test_after_close_another_may_serve(store: SqlStore, where: Where) -> None:
     store.close()
     store.close()
 
-    open_store(store_path).close()
+    open_store(where).close()
 
 
-def test_a_killed_server_leaves_no_lock(store_path: Path) -> None:
+def test_a_killed_server_leaves_no_lock(where: Where) -> None:
     server = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(store_path)],
+        [sys.executable, "-c", HOLD, str(where)],
         env={"PYTHONPATH": ":".join(sys.path)},
         stdout=subprocess.PIPE,
         text=True,
@@ -51,9 +55,9 @@ def test_a_killed_server_leaves_no_lock(store_path: Path) -> None:
         assert server.stdout is not None
         assert server.stdout.readline() == "open\n"
         with pytest.raises(StoreError) as refused:
-            open_store(store_path)
-        assert refused.value.values == {"pid": str(server.pid)}
+            open_store(where)
+        assert str(server.pid) in told(refused.value)
         server.send_signal(signal.SIGKILL)
         server.wait(20)
 
-    open_store(store_path).close()
+    open_store(where).close()

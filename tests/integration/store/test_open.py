@@ -14,7 +14,10 @@ from stoker.store.recorder import SqlStore, open_store
 from stoker.store.writer import Writer
 from tests.helpers.builders import new
 
+from .conftest import sqlite_only
 
+
+@sqlite_only
 async def test_only_the_server_may_read_the_records(store: SqlStore, store_path: Path) -> None:
     await store.record([new(1)])
 
@@ -62,6 +65,7 @@ async def test_a_database_that_cannot_be_reached_is_down(store_path: Path) -> No
     assert "unable to open" in str(refused.value.values["why"])
 
 
+@sqlite_only
 async def test_the_log_does_not_grow_without_end(store: SqlStore, store_path: Path) -> None:
     for id in range(1, 1501):
         await store.record([new(id)])

@@ -6,7 +6,7 @@ import asyncio
 import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -25,10 +25,14 @@ from stoker.store.base import Change
 from stoker.store.paging import FEW, NEVER, Query, Sort, cursor_after
 from stoker.store.recorder import SqlStore, open_store
 from stoker.store.statements import LISTED
+from tests.conftest import DATABASES
 from tests.helpers.builders import NOON, a_spec, at, element, new, placed, started
+from tests.helpers.postgres import Postgres
+
+from .conftest import Where, sqlite_only
 
 SORTS: tuple[Sort, ...] = ("id", "submitted", "finished", "position")
-NAMES = ["", "Train", "train-2", "训练", "100%_x", "É"]
+NAMES = ["", "Train", "train-2", "训练", "100%_x", "É", "é"]
 
 
 @st.composite
@@ -97,10 +101,34 @@ QUERIES = st.builds(
 )
 
 
+NewPlace = Callable[[], AbstractContextManager[Where]]
+
+
+@pytest.fixture(scope="module", params=DATABASES)
+def new_place(request: pytest.FixtureRequest) -> NewPlace:
+    """Makes a place for new records, as often as there are examples."""
+
+    @contextmanager
+    def in_a_folder() -> Iterator[Where]:
+        with tempfile.TemporaryDirectory() as folder:
+            yield Path(folder) / "stoker.db"
+
+    @contextmanager
+    def on_the_server() -> Iterator[Where]:
+        postgres: Postgres = request.getfixturevalue("postgres")
+        url = postgres.fresh()
+        yield url
+        postgres.give_back(url)
+
+    return in_a_folder if request.param == "sqlite" else on_the_server
+
+
 @given(history=HISTORIES, query=QUERIES)
 @settings(max_examples=40)
-def test_pages_put_together_are_the_whole_list(history: list[Change], query: Query) -> None:
-    with recorded(history) as (store, _):
+def test_pages_put_together_are_the_whole_list(
+    new_place: NewPlace, history: list[Change], query: Query
+) -> None:
+    with recorded(new_place, history) as (store, _):
         expected = [change.task for change in history if matches(change.task, query)]
         backwards = query.descending and query.array is None
         expected.sort(key=order_of(query), reverse=backwards)
@@ -111,10 +139,10 @@ def test_pages_put_together_are_the_whole_list(history: list[Change], query: Que
 @given(history=HISTORIES, query=QUERIES)
 @settings(max_examples=30)
 def test_no_row_comes_twice_and_none_is_left_out_while_tasks_arrive(
-    history: list[Change], query: Query
+    new_place: NewPlace, history: list[Change], query: Query
 ) -> None:
     arriving = iter([new(id, a_spec(name="train")) for id in range(1000, 1005)])
-    with recorded(history) as (store, record):
+    with recorded(new_place, history) as (store, record):
         seen = walk(store, query, between=lambda: record(list(islice(arriving, 1))))
         asked = [str(c.task.key) for c in history if matches(c.task, query)]
 
@@ -124,10 +152,12 @@ def test_no_row_comes_twice_and_none_is_left_out_while_tasks_arrive(
 
 
 @contextmanager
-def recorded(history: list[Change]) -> Iterator[tuple[SqlStore, Callable[[list[Change]], None]]]:
+def recorded(
+    new_place: NewPlace, history: list[Change]
+) -> Iterator[tuple[SqlStore, Callable[[list[Change]], None]]]:
     """Records with this history, and a way to go on recording."""
-    with tempfile.TemporaryDirectory() as folder, asyncio.Runner() as runner:
-        store = open_store(Path(folder) / "stoker.db")
+    with new_place() as where, asyncio.Runner() as runner:
+        store = open_store(where)
 
         def record(changes: list[Change]) -> None:
             runner.run(store.record(changes))
@@ -222,6 +252,7 @@ BY_KEY = "PRIMARY KEY (is_whole=?"
     ],
 )
 @pytest.mark.parametrize("follows", [False, True])
+@sqlite_only
 async def test_a_page_is_found_by_an_index_and_costs_the_same_at_any_depth(
     store: SqlStore, query: Query, few: bool, found: str, follows: bool
 ) -> None:
@@ -243,6 +274,7 @@ async def test_a_page_is_found_by_an_index_and_costs_the_same_at_any_depth(
     assert any("ORDER BY" in step for step in plan) == must_sort, plan
 
 
+@sqlite_only
 async def test_what_is_looked_up_by_its_key_is_planned_once(store: SqlStore) -> None:
     """An index for one value of a key's column would make SQLite plan again for every value."""
     await store.record([new(id) for id in range(1, 9)])
@@ -287,6 +319,7 @@ async def test_few_are_sorted_and_many_are_walked(store: SqlStore) -> None:
     ]
 
 
+@sqlite_only
 async def test_elements_stand_in_the_way_of_no_list(store: SqlStore) -> None:
     """Steps of the database's machine are counted: a list of tasks does not walk elements."""
     await store.record(
@@ -318,6 +351,7 @@ async def test_elements_stand_in_the_way_of_no_list(store: SqlStore) -> None:
     assert steps(store, Query(elements=True, owner="bob")) > 100  # this is how a walk looks
 
 
+@sqlite_only
 async def test_deep_in_an_array_a_page_costs_the_same(store: SqlStore) -> None:
     array = new(17, a_spec(array="0-9999"))
     await store.record([array])

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import closing
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 import pytest
 import sqlalchemy as sa
@@ -16,10 +13,13 @@ from stoker.domain.key import TaskKey
 from stoker.store.base import Change
 from stoker.store.recorder import SqlStore, open_store
 from stoker.store.recording import write_changes
-from stoker.store.statements import Cursor, Writes
+from stoker.store.statements import Cursor
 from tests.helpers.builders import a_spec, at, element, ended, move, new, placed
 
+from .conftest import Records, Where
 from .inline import InlineWriter
+
+Write = Callable[..., list[int]]
 
 ARRAY = new(17, a_spec(array="0-9"))
 HELD = move(ARRAY.task, Held(at=at(1), by="ana"))
@@ -28,40 +28,47 @@ EDITED = move(ARRAY.task, Edited(at=at(1), by="ana", spec=a_spec(name="new", arr
 
 
 @pytest.fixture
-def cursor(store: SqlStore, store_path: Path) -> Iterator[Cursor]:
+def cursor(store: SqlStore, records: Records) -> Cursor:
     """In a transaction that is never committed."""
-    with closing(sqlite3.connect(store_path, isolation_level=None)) as connection:
-        connection.execute("BEGIN IMMEDIATE")
-        yield connection.cursor()
+    records.execute("BEGIN")
+    found: Cursor = records.cursor()
+    return found
 
 
-def write(cursor: Cursor, *calls: Sequence[Change]) -> list[int]:
-    last = cursor.execute("SELECT max(seq) FROM events").fetchone()[0] or 0
-    return write_changes(cursor, Writes.on(sa.create_engine("sqlite://").dialect), calls, last)
+@pytest.fixture
+def write(store: SqlStore, cursor: Cursor) -> Write:
+    def write(*calls: Sequence[Change]) -> list[int]:
+        last = cursor.execute("SELECT max(seq) FROM events").fetchone()[0] or 0
+        return write_changes(cursor, store._writes, calls, last)
+
+    return write
 
 
-def test_an_element_before_a_word_to_its_array_begins(cursor: Cursor) -> None:
-    write(cursor, [ARRAY])
+def test_an_element_before_a_word_to_its_array_begins(cursor: Cursor, write: Write) -> None:
+    write([ARRAY])
 
-    write(cursor, [element(ARRAY.task, 0, placed("a1"))], [HELD])
+    write([element(ARRAY.task, 0, placed("a1"))], [HELD])
 
     rows = cursor.execute("SELECT element, state FROM tasks ORDER BY element").fetchall()
     assert rows == [(-1, "HELD"), (0, "STARTING")]
 
 
 @pytest.mark.parametrize("word", [HELD, EDITED], ids=["held", "edited"])
-def test_an_element_after_a_word_to_its_array_is_stale(cursor: Cursor, word: Change) -> None:
-    write(cursor, [ARRAY])
+def test_an_element_after_a_word_to_its_array_is_stale(
+    cursor: Cursor, write: Write, word: Change
+) -> None:
+    write([ARRAY])
 
     with pytest.raises(StaleWrite):
-        write(cursor, [word], [element(ARRAY.task, 0, placed("a1"))])
+        write([word], [element(ARRAY.task, 0, placed("a1"))])
 
 
-def test_an_element_that_knows_the_word_begins_with_what_it_said(cursor: Cursor) -> None:
-    write(cursor, [ARRAY])
+def test_an_element_that_knows_the_word_begins_with_what_it_said(
+    cursor: Cursor, write: Write
+) -> None:
+    write([ARRAY])
 
     write(
-        cursor,
         [element(ARRAY.task, 0, placed("a1"))],
         [EDITED],
         [element(EDITED.task, 1, placed("a2", number=2))],
@@ -73,19 +80,18 @@ def test_an_element_that_knows_the_word_begins_with_what_it_said(cursor: Cursor)
     assert of == [(0, 1), (1, 4)]
 
 
-def test_elements_that_disagree_about_their_array(cursor: Cursor) -> None:
-    write(cursor, [ARRAY])
+def test_elements_that_disagree_about_their_array(cursor: Cursor, write: Write) -> None:
+    write([ARRAY])
     early, late = element(ARRAY.task, 0, placed("a1")), element(EDITED.task, 1)
 
     for calls in ([[early], [late]], [[late], [early]]):
         with pytest.raises(StaleWrite):
-            write(cursor, *calls)
+            write(*calls)
 
 
-def test_words_and_elements_by_turns(cursor: Cursor) -> None:
+def test_words_and_elements_by_turns(cursor: Cursor, write: Write) -> None:
     """Each call's number is that of its last event."""
     after = write(
-        cursor,
         [ARRAY],
         [element(ARRAY.task, 0, placed("a1"))],
         [HELD],
@@ -105,7 +111,7 @@ def test_words_and_elements_by_turns(cursor: Cursor) -> None:
 # ---- a writer of one's own
 
 
-async def test_a_store_without_threads(store_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_store_without_threads(where: Where, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_thread(*_: object) -> None:
         raise AssertionError("a thread was started")
 
@@ -116,7 +122,7 @@ async def test_a_store_without_threads(store_path: Path, monkeypatch: pytest.Mon
         made.append(InlineWriter(engine))
         return made[-1]
 
-    store = open_store(store_path, writer)
+    store = open_store(where, writer)
     try:
         await store.record([ARRAY, new(18, None, placed("a1"))])
         await store.remember("x", "y")

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
@@ -19,6 +17,7 @@ from stoker.store.paging import Query
 from stoker.store.recorder import SqlStore, open_store
 from tests.helpers.builders import a_spec, at, element, ended, move, new, placed, started
 
+from .conftest import Records, Where
 from .inline import InlineWriter, nothing
 
 ARRAY = new(17, a_spec(array="0-99"))
@@ -38,11 +37,11 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def open_with(store_path: Path) -> Iterator[Callable[..., SqlStore]]:
+def open_with(where: Where) -> Iterator[Callable[..., SqlStore]]:
     opened: list[SqlStore] = []
 
     def open_inline(ahead: Callable[[str], Awaitable[None]] = nothing) -> SqlStore:
-        opened.append(open_store(store_path, lambda engine: InlineWriter(engine, ahead)))
+        opened.append(open_store(where, lambda engine: InlineWriter(engine, ahead)))
         return opened[-1]
 
     yield open_inline
@@ -75,9 +74,9 @@ async def fill(store: SqlStore) -> None:
         )
 
 
-def left(path: Path, id: int = 17) -> tuple[int, int, int]:
+def left(where: Where, id: int = 17) -> tuple[int, int, int]:
     """Rows of this array's elements: tasks, events, attempts."""
-    with closing(sqlite3.connect(path)) as database:
+    with closing(Records(where)) as database:
         count = "SELECT count(*) FROM {} WHERE {} = ? AND element >= 0"
         tasks, events, attempts = (
             database.execute(count.format(table, column), (id,)).fetchone()[0]
@@ -126,10 +125,10 @@ async def delete_and_die(open_with: Callable[..., SqlStore], steps: int) -> SqlS
 
 
 async def test_what_is_left_is_seen_by_nobody(
-    open_with: Callable[..., SqlStore], store_path: Path
+    open_with: Callable[..., SqlStore], where: Where
 ) -> None:
     store = await delete_and_die(open_with, 0)
-    assert left(store_path) == ALL
+    assert left(where) == ALL
 
     keys = [TaskKey(17, n) for n in range(23)]
     assert await store.tasks([TaskKey(17), *keys]) == []
@@ -191,12 +190,12 @@ async def test_what_is_left_does_not_move(open_with: Callable[..., SqlStore]) ->
 
 @pytest.mark.parametrize("steps", [0, 3])
 async def test_what_is_left_is_sound_only_while_it_is_to_be_swept(
-    open_with: Callable[..., SqlStore], store_path: Path, steps: int
+    open_with: Callable[..., SqlStore], where: Where, steps: int
 ) -> None:
     store = await delete_and_die(open_with, steps)
     assert store.check() == []
 
-    with closing(sqlite3.connect(store_path, isolation_level=None)) as database:
+    with closing(Records(where)) as database:
         database.execute("DELETE FROM meta WHERE key = 'sweep'")
         forgotten = store.check()
         database.execute("INSERT INTO meta VALUES ('sweep', '17 18')")
@@ -212,20 +211,20 @@ async def test_what_is_left_is_sound_only_while_it_is_to_be_swept(
 
 @pytest.mark.parametrize("steps", [0, 1, 5])
 async def test_the_next_server_sweeps_what_a_killed_one_left(
-    open_with: Callable[..., SqlStore], store_path: Path, steps: int
+    open_with: Callable[..., SqlStore], where: Where, steps: int
 ) -> None:
     dead = await delete_and_die(open_with, steps)
-    tasks, events, _ = left(store_path)
+    tasks, events, _ = left(where)
     assert (0 < events < ALL[1]) if steps else (events == ALL[1])
     assert 0 < tasks <= ALL[0]
     dead.close()
 
-    store = open_store(store_path)
+    store = open_store(where)
     try:
         await swept(store)
 
-        assert left(store_path) == (0, 0, 0)
-        assert left(store_path, 18) == ALL
+        assert left(where) == (0, 0, 0)
+        assert left(where, 18) == ALL
         assert await store.history(TaskKey(17)) == [GONE]
         assert store.check() == []
         assert store.next_ids(1)[0] == 19
@@ -234,24 +233,24 @@ async def test_the_next_server_sweeps_what_a_killed_one_left(
 
 
 async def test_a_server_without_a_thread_sweeps_when_it_starts(
-    open_with: Callable[..., SqlStore], store_path: Path
+    open_with: Callable[..., SqlStore], where: Where
 ) -> None:
     (await delete_and_die(open_with, 2)).close()
 
     store = open_with()
     await store.raise_epoch()
 
-    assert (left(store_path), noted(store)) == ((0, 0, 0), False)
+    assert (left(where), noted(store)) == ((0, 0, 0), False)
 
 
 async def test_others_write_between_two_steps(
-    open_with: Callable[..., SqlStore], store_path: Path
+    open_with: Callable[..., SqlStore], where: Where
 ) -> None:
     seen: list[int] = []
 
     async def ahead(name: str) -> None:
         if name == SWEEPING:
-            tasks, *_ = left(store_path)
+            tasks, *_ = left(where)
             seen.append(tasks)
             await store.record([new(100 + len(seen))])
             assert store.check() == []
@@ -264,12 +263,12 @@ async def test_others_write_between_two_steps(
     assert seen[0] == ALL[0]
     assert len(seen) > 10
     assert seen == sorted(seen, reverse=True)
-    assert left(store_path) == (0, 0, 0)
+    assert left(where) == (0, 0, 0)
     assert len(await store.tasks([TaskKey(101 + n) for n in range(len(seen))])) == len(seen)
 
 
 async def test_several_arrays_at_once_and_one_after_the_other(
-    store: SqlStore, store_path: Path
+    store: SqlStore, where: Where
 ) -> None:
     await fill(store)
     third = new(19, a_spec(array="0-9"))
@@ -280,13 +279,13 @@ async def test_several_arrays_at_once_and_one_after_the_other(
     await store.erase([OTHER.task], GONE)
     await swept(store)
 
-    assert [left(store_path, id) for id in (17, 18, 19)] == [(0, 0, 0)] * 3
+    assert [left(where, id) for id in (17, 18, 19)] == [(0, 0, 0)] * 3
     assert store.check() == []
     assert [row.key for row in await store.waiting()] == [TaskKey(1)]
 
 
 async def test_a_disk_that_refuses_a_step_undoes_no_deletion(
-    open_with: Callable[..., SqlStore], store_path: Path
+    open_with: Callable[..., SqlStore], where: Where
 ) -> None:
     async def ahead(name: str) -> None:
         if name == SWEEPING:
@@ -298,7 +297,7 @@ async def test_a_disk_that_refuses_a_step_undoes_no_deletion(
     await store.erase([ARRAY.task], GONE)
 
     assert await store.task(TaskKey(17)) is None
-    assert (left(store_path), noted(store)) == (ALL, True)
+    assert (left(where), noted(store)) == (ALL, True)
 
 
 async def test_what_left_nothing_is_not_noted(store: SqlStore) -> None:

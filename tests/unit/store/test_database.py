@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -39,3 +41,19 @@ def test_a_network_disk_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert refused.value.code == "network_disk"
     assert refused.value.values == {"home": "/home/ana", "kind": "nfs4"}
+
+
+def test_a_url_of_postgresql_means_our_driver() -> None:
+    for text in ("postgresql://ana:x@db/stoker", "postgres://ana:x@db/stoker"):
+        assert database.as_url(text).drivername == "postgresql+psycopg"
+    url = database.as_url("postgresql://ana@%2Frun%2Fpostgresql/stoker")
+    assert url.host == "/run/postgresql"
+
+
+def test_sqlite_does_without_the_driver_of_postgresql() -> None:
+    program = (
+        "import sys; import stoker.bootstrap, stoker.store.recorder as r, tempfile;"
+        "r.open_store(tempfile.mkdtemp() + '/stoker.db').close();"
+        "sys.exit('psycopg' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

@@ -11,6 +11,7 @@ revision = "0001"
 down_revision = None
 
 _Int = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+_Text = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 
 
 def upgrade() -> None:
@@ -25,26 +26,26 @@ def _tasks() -> None:
         "tasks",
         sa.Column("id", _Int, primary_key=True, autoincrement=False),
         sa.Column("element", _Int, primary_key=True, autoincrement=False),
-        sa.Column("owner", sa.Text, nullable=False),
-        sa.Column("state", sa.Text, nullable=False),
+        sa.Column("owner", _Text, nullable=False),
+        sa.Column("state", _Text, nullable=False),
         sa.Column("version", sa.Integer, nullable=False),
         sa.Column("position", _Int, nullable=False),
-        sa.Column("name", sa.Text, nullable=False),
+        sa.Column("name", _Text, nullable=False),
         sa.Column("spec_seq", _Int, nullable=False),
         sa.Column("submitted_us", _Int, nullable=False),
         sa.Column("attempts", sa.Integer, nullable=False),
-        sa.Column("attempt", sa.Text),
-        sa.Column("node", sa.Text),
-        sa.Column("gpu_ids", sa.Text, nullable=False),
+        sa.Column("attempt", _Text),
+        sa.Column("node", _Text),
+        sa.Column("gpu_ids", _Text, nullable=False),
         sa.Column("started_us", _Int),
         sa.Column("finished_us", _Int),
-        sa.Column("stop_cause", sa.Text),
-        sa.Column("stopped_by", sa.Text),
-        sa.Column("outcome", sa.Text),
-        sa.Column("reason", sa.Text),
-        sa.Column("end", sa.Text),
-        sa.Column("shown", sa.Text, nullable=False),
-        sa.Column("why", sa.Text),
+        sa.Column("stop_cause", _Text),
+        sa.Column("stopped_by", _Text),
+        sa.Column("outcome", _Text),
+        sa.Column("reason", _Text),
+        sa.Column("end", _Text),
+        sa.Column("shown", _Text, nullable=False),
+        sa.Column("why", _Text),
         sqlite_with_rowid=False,
     )
     unfinished = sa.text("state <> 'FINISHED'")
@@ -73,9 +74,9 @@ def _events() -> None:
         sa.Column("element", _Int, nullable=False),
         sa.Column("version", sa.Integer, nullable=False),
         sa.Column("at_us", _Int, nullable=False),
-        sa.Column("kind", sa.Text, nullable=False),
-        sa.Column("body", sa.Text, nullable=False),
-        sa.Column("spec", sa.Text),
+        sa.Column("kind", _Text, nullable=False),
+        sa.Column("body", _Text, nullable=False),
+        sa.Column("spec", _Text),
         sa.UniqueConstraint("task_id", "element", "version"),
     )
 
@@ -83,20 +84,20 @@ def _events() -> None:
 def _attempts() -> None:
     op.create_table(
         "attempts",
-        sa.Column("id", sa.Text, primary_key=True),
+        sa.Column("id", _Text, primary_key=True),
         sa.Column("task_id", _Int, nullable=False),
         sa.Column("element", _Int, nullable=False),
         sa.Column("ordinal", sa.Integer, nullable=False),
-        sa.Column("node", sa.Text, nullable=False),
-        sa.Column("allocation", sa.Text, nullable=False),
-        sa.Column("boot_id", sa.Text, nullable=False),
-        sa.Column("spool_id", sa.Text, nullable=False),
+        sa.Column("node", _Text, nullable=False),
+        sa.Column("allocation", _Text, nullable=False),
+        sa.Column("boot_id", _Text, nullable=False),
+        sa.Column("spool_id", _Text, nullable=False),
         sa.Column("launch_number", _Int, nullable=False),
         sa.Column("epoch", _Int, nullable=False),
         sa.Column("placed_us", _Int, nullable=False),
         sa.Column("started_us", _Int),
         sa.Column("ended_us", _Int),
-        sa.Column("end", sa.Text),
+        sa.Column("end", _Text),
         sa.UniqueConstraint("task_id", "element", "ordinal"),
         sa.ForeignKeyConstraint(["task_id", "element"], ["tasks.id", "tasks.element"]),
         sqlite_with_rowid=False,
@@ -104,9 +105,9 @@ def _attempts() -> None:
     op.create_index("attempts_launches", "attempts", ["node", "launch_number"])
     op.create_table(
         "allocations",
-        sa.Column("attempt", sa.Text, sa.ForeignKey("attempts.id"), primary_key=True),
-        sa.Column("gpu_uuid", sa.Text, primary_key=True),
-        sa.Column("node", sa.Text, nullable=False),
+        sa.Column("attempt", _Text, sa.ForeignKey("attempts.id"), primary_key=True),
+        sa.Column("gpu_uuid", _Text, primary_key=True),
+        sa.Column("node", _Text, nullable=False),
         sa.Column("exclusive", sa.Integer, nullable=False),
         sqlite_with_rowid=False,
     )
@@ -124,8 +125,8 @@ def _attempts() -> None:
 def _meta() -> None:
     meta = op.create_table(
         "meta",
-        sa.Column("key", sa.Text, primary_key=True),
-        sa.Column("value", sa.Text, nullable=False),
+        sa.Column("key", _Text, primary_key=True),
+        sa.Column("value", _Text, nullable=False),
         sqlite_with_rowid=False,
     )
     op.bulk_insert(
