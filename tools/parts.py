@@ -35,6 +35,8 @@ TEST: Parts = {
 SOAK: Parts = {
     "crash": [*PYTEST, "-m", "soak", "--timeout=3000", "tests/crash"],
     "fuzz": [*PYTEST, "--timeout=1800", "tests/integration/api/test_fuzz.py"],
+    "crash-postgresql": [*PYTEST, "--timeout=3000", "tests/crash"],
+    "fuzz-postgresql": [*PYTEST, "--timeout=1800", "tests/integration/api/test_fuzz.py"],
     "property": [*PYTEST, *PARALLEL, "--timeout=1800", "tests/property"],
     "simulation": [*PYTEST, *PARALLEL, "--timeout=1800", "tests/simulation/test_seeds.py"],
     "mutants": [sys.executable, "-m", "tests.simulation.mutants"],
@@ -44,6 +46,10 @@ SOAK_ENVIRON = {
     "STOKER_EXAMPLES": "5000",
     "STOKER_SEEDS": "5000",
     "STOKER_SOAK": "1",
+}
+OF_ONE_PART = {
+    "crash-postgresql": {"STOKER_TEST_DATABASE": "postgresql"},
+    "fuzz-postgresql": {"STOKER_TEST_DATABASE": "postgresql", "STOKER_FUZZ_EXAMPLES": "300"},
 }
 
 
@@ -59,7 +65,8 @@ def main(kind: str, wanted: list[str]) -> int:
     for name in wanted or parts:
         print(f"── {name}", flush=True)
         begun = time.monotonic()
-        code = subprocess.run(parts[name], cwd=ROOT, env=environ, check=False).returncode
+        given = {**environ, **OF_ONE_PART.get(name, {})}
+        code = subprocess.run(parts[name], cwd=ROOT, env=given, check=False).returncode
         results.append((name, time.monotonic() - begun, code))
     print("── took")
     for name, seconds, code in results:

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import DATABASE
+
 from . import witness
 from .harness import Site
 from .server import Program, Zygote
@@ -28,7 +30,9 @@ def zygote() -> Iterator[Zygote]:
 
 
 @pytest.fixture
-def make_site(tmp_path: Path, program: Path, zygote: Zygote) -> Iterator[MakeSite]:
+def make_site(
+    request: pytest.FixtureRequest, tmp_path: Path, program: Path, zygote: Zygote
+) -> Iterator[MakeSite]:
     """Sites with the arguments of `Site`; each is ended after the test, whatever happened."""
     made: list[Site] = []
     starters: list[Program] = []
@@ -37,6 +41,8 @@ def make_site(tmp_path: Path, program: Path, zygote: Zygote) -> Iterator[MakeSit
         folder = tmp_path / f"site{len(made)}"
         folder.mkdir()
         starters.extend([start] if start else [])
+        if DATABASE == "postgresql":
+            how.setdefault("database", request.getfixturevalue("postgres").fresh())
         made.append(Site(folder, start or zygote, program, **how))
         return made[-1]
 

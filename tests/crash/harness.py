@@ -46,10 +46,12 @@ class Site:
         program: Path,
         *,
         home: Path | None = None,
+        database: str = "",
         environ: Mapping[str, str] | None = None,
     ) -> None:
         self.folder = folder
         self.home = home or folder / "home"
+        self.database: str | Path = database or self.home / "stoker.db"
         self.points = folder / "points"
         self.points.mkdir()
         # A copy of its own: witnesses of this site are known by their executable.
@@ -64,6 +66,7 @@ class Site:
                 "PYTHONPATH": str(SOURCES),
                 "STOKER_HOME": str(self.home),
                 "STOKER_KILL_POINTS": str(self.points),
+                **({"STOKER_DATABASE": database} if database else {}),
                 **(environ or {}),
             },
             GPUS,
@@ -299,7 +302,7 @@ class Site:
             f"{one.kind} {one.process.pid} of attempt {one.attempt} is left"
             for one in self.processes("witness", "supervisor")
         ]
-        with contextlib.closing(open_store(self.home / "stoker.db")) as store:
+        with contextlib.closing(open_store(self.database)) as store:
             violations += store.check()
         assert not violations, "\n".join([*violations, "", self.server.tail()])
 
@@ -321,7 +324,7 @@ class Site:
     def read(self) -> None:
         """Bring the history up to what is on disk."""
         self.history.lines = self.witness.lines()
-        records.read_database(self.home / "stoker.db", self.history)
+        records.read_database(self.database, self.history)
         self.history.exits.update(records.read_exits(self.spool))
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
-"""Reads what the checker needs from the files of a home: the database, and the node's own ends.
+"""Reads what the checker needs: the database, and the node's own ends in the files of a home.
 
-Plain sqlite3 and the format of the files, on purpose: a mistake in the product's own reading code
-must not hide a mistake in what it wrote. Nothing here writes.
+The plain drivers and the format of the files, on purpose: a mistake in the product's own reading
+code must not hide a mistake in what it wrote. Nothing here writes.
 """
 
 from __future__ import annotations
@@ -9,22 +9,46 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
+
+import psycopg
+from psycopg.rows import dict_row
 
 from stoker.runner.lines import unpack, unpack_one
 
 from .history import AttemptRow, EndRow, EventRow, Exit, History, TaskRow
 
+Row = Any
+"""Its columns by name."""
 
-def read_database(path: Path, into: History) -> None:
+
+def read_database(where: str | Path, into: History) -> None:
     """Tasks, attempts and events, as of now."""
-    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
-        database.row_factory = sqlite3.Row
+    with _opened(where) as database:
         into.tasks = [_task(row) for row in database.execute(_TASKS)]
         into.attempts = [_attempt(row) for row in database.execute("SELECT * FROM attempts")]
         into.events = [_event(row) for row in database.execute("SELECT * FROM events ORDER BY seq")]
+
+
+def count(where: str | Path, rows: str) -> int:
+    """How many there are, whatever the server says."""
+    with _opened(where) as database:
+        row = database.execute(f"SELECT count(*) AS number FROM {rows}").fetchone()
+    return int(row["number"])
+
+
+@contextmanager
+def _opened(where: str | Path) -> Iterator[Any]:
+    """A file, or the URL of a PostgreSQL database."""
+    if isinstance(where, Path):
+        with closing(sqlite3.connect(f"file:{where}?mode=ro", uri=True)) as database:
+            database.row_factory = sqlite3.Row
+            yield database
+    else:
+        with psycopg.connect(where, row_factory=dict_row) as server:
+            yield server
 
 
 def read_exits(spool: Path) -> dict[str, Exit]:
@@ -44,7 +68,7 @@ _TASKS = """
 """
 
 
-def _task(row: sqlite3.Row) -> TaskRow:
+def _task(row: Row) -> TaskRow:
     return TaskRow(
         id=str(row["id"]),
         name=row["name"],
@@ -55,7 +79,7 @@ def _task(row: sqlite3.Row) -> TaskRow:
     )
 
 
-def _attempt(row: sqlite3.Row) -> AttemptRow:
+def _attempt(row: Row) -> AttemptRow:
     ended_us = row["ended_us"]
     return AttemptRow(
         id=row["id"],
@@ -71,7 +95,7 @@ def _attempt(row: sqlite3.Row) -> AttemptRow:
     )
 
 
-def _event(row: sqlite3.Row) -> EventRow:
+def _event(row: Row) -> EventRow:
     body = json.loads(row["body"])
     return EventRow(row["seq"], str(row["task_id"]), row["kind"], body.get("attempt"))
 

@@ -106,6 +106,7 @@ def small_disk(folder: Path) -> Iterator[None]:
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
+@pytest.mark.about_sqlite
 def test_full_disk_refuses_submits_and_loses_nothing(small_home: Path, make_site: MakeSite) -> None:
     site = make_site(home=small_home)
     command = site.witness.command(until=site.go, code=3)

@@ -15,6 +15,8 @@ import sys
 import traceback
 from typing import NoReturn
 
+import psycopg  # noqa: F401 - imported by the server only for a URL
+
 import stoker.bootstrap
 import stoker.cli.up  # noqa: F401 - lazily loaded by the command line
 from stoker.__main__ import main

@@ -60,8 +60,10 @@ class Reply:
 class ApiServer:
     """A running server, as seen by a client of it."""
 
-    def __init__(self, home: Path, behave: Callable[[LaunchOrder], Behaviour]) -> None:
-        self.home, self.behave = home, behave
+    def __init__(
+        self, home: Path, behave: Callable[[LaunchOrder], Behaviour], records: str | Path
+    ) -> None:
+        self.home, self.behave, self.records = home, behave, records
         self.token = secrets.token_urlsafe(32)
         self.engine: FakeEngine
         self.flow: Flow
@@ -165,7 +167,7 @@ class ApiServer:
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
-        store = open_store(self.home / "stoker.db")
+        store = open_store(self.records)
         try:
             self.engine = FakeEngine([NODE], self.behave)
             self.flow = Flow(
@@ -255,10 +257,12 @@ class SseStream:
 
 @contextmanager
 def serving(
-    home: Path, behave: Callable[[LaunchOrder], Behaviour] = lambda _: Behaviour()
+    home: Path,
+    behave: Callable[[LaunchOrder], Behaviour] = lambda _: Behaviour(),
+    records: str | Path = "",
 ) -> Iterator[ApiServer]:
-    """A server for the time of the block."""
-    server = ApiServer(home, behave)
+    """A server for the time of the block, with records in its home unless they are elsewhere."""
+    server = ApiServer(home, behave, records or home / "stoker.db")
     server.start()
     try:
         yield server

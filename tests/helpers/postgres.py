@@ -1,7 +1,7 @@
 """A PostgreSQL of the tests' own: one server for the session, a fresh database whenever asked.
 
-It listens on a unix socket in a folder of its own and nowhere else, and keeps fsync on. PostgreSQL
-refuses root, so as root it runs as another account. Its default order of text is that of a
+It listens on a unix socket in a folder of its own and nowhere else; fsync is on unless a test says
+that no power is cut. PostgreSQL refuses root, so as root it runs as another account. Its default order of text is that of a
 language, not of bytes, so that a comparison that forgot about it is found.
 """
 
@@ -69,8 +69,8 @@ def _version(path: Path) -> int:
 class Postgres:
     """A running server. May be ended and started again."""
 
-    def __init__(self, bin: Path, folder: Path) -> None:
-        self._bin, self.folder = bin, folder
+    def __init__(self, bin: Path, folder: Path, *, fsync: bool) -> None:
+        self._bin, self.folder, self._fsync = bin, folder, fsync
         self._numbers = count(1)
         self._free: list[str] = []
         self._who: dict[str, Any] = {}
@@ -151,7 +151,7 @@ class Postgres:
             self._process = subprocess.Popen(
                 [
                     self._bin / "postgres", "-D", self.folder / "data", "-k", self.folder,
-                    "-h", "", "-c", "max_connections=60", "-c", "shared_buffers=16MB",
+                    "-h", "", "-c", f"fsync={'on' if self._fsync else 'off'}", "-c", "max_connections=60", "-c", "shared_buffers=16MB",
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -220,13 +220,13 @@ def _account() -> pwd.struct_passwd:
 
 
 @contextmanager
-def postgres_server() -> Iterator[Postgres]:
+def postgres_server(*, fsync: bool = True) -> Iterator[Postgres]:
     """One for the time of the block; a skip where there are no programs."""
     bin = programs()
     if bin is None:
         pytest.skip("PostgreSQL is not installed")
     folder = Path(tempfile.mkdtemp(prefix="stoker-pg-", dir="/tmp"))  # others may not enter ours
-    server = Postgres(bin, folder)
+    server = Postgres(bin, folder, fsync=fsync)
     try:
         yield server
     finally:

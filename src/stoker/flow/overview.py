@@ -94,8 +94,9 @@ def unconfirmed(flow: Flow, task: Task) -> bool:
 
 def health(flow: Flow) -> Health:
     problems = []
-    if flow.store_problem:
-        problems.append(f"store: {flow.store_problem}")
+    store_problem = flow.store_problem or flow.store.failing
+    if store_problem:
+        problems.append(f"store: {store_problem}")
     if not flow.view.rooms:
         problems.append("no node has introduced itself yet")
     problems += [

@@ -71,6 +71,11 @@ class ArrayRow(Struct, frozen=True):
 class Store(Protocol):
     """The writing side, used by flow only."""
 
+    @property
+    def failing(self) -> str:
+        """Why nothing can be recorded at the moment; "" = it can, as far as anybody knows."""
+        ...
+
     def next_ids(self, count: int) -> range:
         """Ids for new tasks, never given twice. Known before the commit; gaps are fine."""
         ...

@@ -233,7 +233,7 @@ TEXTS: dict[str, str] = {
     "already_served.database": "Another server already uses the database {database} ({pid}).",
     "store_outdated": "The records have gone on without this server, so it accepts nothing more.",
     "store_outdated.hint": "Ask again in a moment: another server has taken over, or this one starts again.",
-    "database_down": "The database is out of reach, so nothing was accepted.",
+    "database_down": "The database is out of reach: nothing was accepted, and little can be shown.",
     "database_down.hint": "This server goes on by itself when the database does; running tasks go on meanwhile.",
     "bad_database_url": "this is not the URL of a database.",
     "bad_database_url.hint": "For example postgresql://stoker:PASSWORD@db.lab/stoker, or postgresql:///stoker?host=/run/postgresql for a socket; write @ : / in a password as %40 %3A %2F.",

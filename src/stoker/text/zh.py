@@ -232,7 +232,7 @@ TEXTS: dict[str, str] = {
     "already_served.database": "数据库 {database} 已被另一台服务器使用（{pid}）。",
     "store_outdated": "记录已由别处继续，这台服务器不再接受任何内容。",
     "store_outdated.hint": "请稍后再试：另一台服务器已接手，或这台正在重新启动。",
-    "database_down": "数据库连接不上，因此没有接受任何内容。",
+    "database_down": "数据库连接不上：没有接受任何内容，也几乎无法显示。",
     "database_down.hint": "数据库恢复后服务器会自动继续；运行中的任务不受影响。",
     "bad_database_url": "这不是数据库的 URL。",
     "bad_database_url.hint": "例如 postgresql://stoker:密码@db.lab/stoker，套接字写作 postgresql:///stoker?host=/run/postgresql；密码中的 @ : / 写作 %40 %3A %2F。",

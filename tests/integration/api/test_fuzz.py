@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import parse_qs, urlencode, urlsplit
 
@@ -26,6 +28,7 @@ from stoker.api.app import ROUTES
 from stoker.api.openapi import build_document, statuses
 from stoker.api.route import Route
 from stoker.domain.task import NOT_YET, fields
+from tests.conftest import DATABASE
 from tests.helpers.api_server import ApiServer, serving
 
 from .conftest import by_name
@@ -59,8 +62,16 @@ def map_path_parameters(context: Any, path_parameters: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def fuzz_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
-    with serving(tmp_path_factory.mktemp("home"), by_name) as running:
+def fuzz_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    with fuzzable(request, tmp_path_factory.mktemp("home"), DATABASE) as running:
+        yield running
+
+
+@contextmanager
+def fuzzable(request: pytest.FixtureRequest, home: Path, kind: str) -> Iterator[ApiServer]:
+    """A server with some tasks, its records in a database of this kind."""
+    records = "" if kind == "sqlite" else request.getfixturevalue("postgres").fresh()
+    with serving(home, by_name, records) as running:
         for number in range(SOME_TASKS):
             running.submit(name="forever" if number % 4 == 0 else "", hold=number % 4 == 1)
         yield running
@@ -69,6 +80,10 @@ def fuzz_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]
 @schema.exclude(path_regex="stream$").parametrize()
 @fuzzed
 def test_the_document_holds(case: schemathesis.Case[Any], fuzz_server: ApiServer) -> None:
+    holds(case, fuzz_server)
+
+
+def holds(case: schemathesis.Case[Any], fuzz_server: ApiServer) -> None:
     response = case.call(base_url=fuzz_server.url, headers=fuzz_server.headers(), timeout=20)
     # what a type cannot say is refused too: `not_yet`, paths, NUL, more GPUs than there are
     excluded: list[Any] = [positive_data_acceptance]
@@ -133,6 +148,10 @@ SPECS = st.fixed_dictionaries(
 def test_a_task_is_taken_exactly_or_its_field_is_named(
     fuzz_server: ApiServer, spec: dict[str, Any]
 ) -> None:
+    taken_exactly(fuzz_server, spec)
+
+
+def taken_exactly(fuzz_server: ApiServer, spec: dict[str, Any]) -> None:
     reply = fuzz_server.request("POST", "/tasks", spec)
     if reply.status == 201:
         shown = fuzz_server.task(reply.json["id"])["spec"]
