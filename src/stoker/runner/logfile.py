@@ -69,11 +69,16 @@ def header(launch: Launch, at: float) -> bytes:
     gpus = ",".join(str(gpu.index) for gpu in launch.gpus)
     return _line(
         _clock(at),
-        f"task {launch.task}",
+        f"task {launch.task}{_element(launch)}",
         launch.node,
         f"GPU {gpus}" if gpus else "no GPU",
         launch.workdir,
     )
+
+
+def _element(launch: Launch) -> str:
+    index = launch.env.get("STOKER_ARRAY_INDEX", "")
+    return f"_{index}" if index else ""
 
 
 def trailer(exit: Exit, after: bytes = b"") -> bytes:

@@ -230,6 +230,11 @@ def test_the_header_says_when_what_and_where(
     assert line == f"[stoker] {shown} · task 17 · node-a · GPU 0,1 · /home/ana/project\n"
 
 
+def test_the_header_of_an_element_names_it() -> None:
+    line = logfile.header(a_launch(env={"STOKER_ARRAY_INDEX": "3"}), 0.0).decode()
+    assert " · task 17_3 · " in line
+
+
 def test_a_header_is_one_line_whatever_the_folder_is_called() -> None:
     line = logfile.header(a_launch(workdir="/data/训练\n[stoker] forged\x1b[2J\udcff"), 0.0)
     assert line.count(b"\n") == 1
