@@ -97,6 +97,8 @@ class TaskView(Struct, frozen=True, kw_only=True):
     """The task it was made from, by an edit or a new submit of an old one."""
     array: ArrayCounts | None = None
     """Of an array as a whole; null for a plain task and for an element."""
+    sweep: dict[str, str] | None = None
+    """Of an element of a sweep: its values, by name; null for all others."""
     spec: TaskSpec
 
     @override

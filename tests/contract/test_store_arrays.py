@@ -241,6 +241,39 @@ async def test_a_stopping_array_is_no_attempt(store: SqlStore) -> None:
     assert await store.arrays() == []
 
 
+async def test_elements_that_ended_so(store: SqlStore) -> None:
+    array, other = new(17, a_spec(array="0-9")), new(18, a_spec(array="0-9"))
+    await store.record([array, other])
+    fail = ("failed", "exit_code")
+    await store.record(
+        [
+            element(array.task, 3, placed("a3", number=1), started("a3"), ended("a3", *fail)),  # type: ignore[arg-type]
+            element(array.task, 4, placed("a4", number=2), started("a4"), ended("a4", *fail)),  # type: ignore[arg-type]
+            element(array.task, 5, placed("a5", number=3), started("a5"), ended("a5")),
+            element(array.task, 6, ended(None, "cancelled", "cancelled")),
+            element(array.task, 7, placed("a7", number=4), started("a7")),
+            element(other.task, 1, placed("b1", number=5), started("b1"), ended("b1", *fail)),  # type: ignore[arg-type]
+        ]
+    )
+
+    assert await store.ended(17, ("failed", "lost")) == Indices.only(3, 4)
+    assert await store.ended(17, ("cancelled",)) == Indices.only(6)
+    assert await store.ended(17, ("lost",)) == await store.ended(99, ("failed",)) == Indices()
+
+
+async def test_a_sweep_is_kept_in_its_order(store: SqlStore) -> None:
+    sweep = {"b": ("1", "2"), "a": ("x", "y")}
+    array = new(17, a_spec(command=("x", "{a}", "{b}"), sweep=sweep, array="%1"))
+    await store.record([array])
+    await store.record([element(array.task, 2, placed("a1"), started("a1"), ended("a1"))])
+
+    found = await store.task(TaskKey(17, 2))
+
+    assert found is not None
+    assert list(found.spec.sweep.items()) == list(sweep.items())
+    assert [row.id for row in await store.arrays()] == [17]
+
+
 async def test_outcomes_are_of_what_has_ended(store: SqlStore) -> None:
     array = new(17, a_spec(array="0-9"))
     await store.record([new(1), new(2, None, placed("a1"), started(), ended()), array])

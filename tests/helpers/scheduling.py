@@ -10,9 +10,10 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from stoker.domain.indices import Indices, parse_array
+from stoker.domain.indices import Indices
 from stoker.domain.key import PLAIN, TaskKey
 from stoker.domain.node import Allocation, Gpu, HeldGpu, Node
+from stoker.domain.sweep import array_of
 from stoker.scheduler.line import Waiting, waiting_of
 from stoker.scheduler.needs import Needs
 from stoker.scheduler.plan import Placement, Plan
@@ -58,7 +59,7 @@ def waits(
     **spec: Any,
 ) -> Waiting:
     """A task in line; an array's row when `array` is given and no element."""
-    if folded is None and element == PLAIN and (array := parse_array(spec.get("array", ""))):
+    if folded is None and element == PLAIN and (array := array_of(a_spec(**spec))):
         folded = array.indices
     return waiting_of(
         TaskKey(id, element),

@@ -332,7 +332,7 @@ def entry_of(key: TaskKey, owner: str, spec: TaskSpec, **facts: Any) -> Entry:
         since=facts["since"],
         after=() if facts.get("anyway") else tuple(_after(text) for text in spec.after),
         not_before=max((time for time in times if time), default=None),
-        array=key.id if indices else 0,
+        array=key.id if indices or spec.sweep else 0,
         cap=int(cap) if cap else None,
         folded=None if folded is None else tuple(folded),
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from stoker.domain.indices import parse_array
 from stoker.domain.key import TaskKey
+from stoker.domain.sweep import array_of
 from stoker.domain.task import TaskSpec
 from stoker.scheduler.policy import Policy
 
@@ -60,7 +60,7 @@ def submit(lab: Lab, handed_in: Queue) -> list[TaskKey]:
     made = []
     for owner, spec in handed_in:
         key = TaskKey(1 + max((id for id, _ in lab.seen), default=0))
-        array = parse_array(spec.array) if spec.array else None
+        array = array_of(spec)
         folded = None if array is None else array.indices
         lab.enqueue(key, owner, spec, position=10 * key.id, folded=folded)
         made.append(key)

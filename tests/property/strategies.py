@@ -43,6 +43,9 @@ OTHER_NODES: tuple[Node, ...] = (
 
 ELEMENTS = {"0-2": (0, 1, 2), "0-4%1": (0, 1, 2, 3, 4), "1,3,5-6%2": (1, 3, 5, 6)}
 """Arrays as people write them, and which indices they mean."""
+SWEPT = {"": (0, 1, 2, 3, 4, 5), "%2": (0, 1, 2, 3, 4, 5), "1,4%1": (1, 4)}
+"""The same for `array` beside SWEEP."""
+SWEEP = {"lr": ("1e-3", "1e-4"), "seed": ("0", "1", "2")}
 
 owners = st.sampled_from(OWNERS)
 outcomes = st.sampled_from(["succeeded", "failed", "cancelled", "lost", "deleted"])
@@ -90,6 +93,10 @@ def specs(
 
 @st.composite
 def arrays(draw: st.DrawFn) -> TaskSpec:
+    if draw(rarely(True, False)):
+        return structs.replace(
+            draw(specs()), array=draw(st.sampled_from(sorted(SWEPT))), sweep=SWEEP
+        )
     return structs.replace(draw(specs()), array=draw(st.sampled_from(sorted(ELEMENTS))))
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from stoker.domain.event import (
     Edited,
@@ -39,6 +41,9 @@ from tests.helpers.builders import LIFE, NOON, a_spec, a_task, an_allocation, at
 
 LOST = End(outcome="lost", reason="rebooted")
 AFTERS = st.sampled_from([(), ("7:ok",), ("8",)])
+SWEEP: dict[str, Any] = {"sweep": {"lr": ("1", "2"), "seed": ("0", "1", "2", "3", "4")}}
+ELEMENTS: st.SearchStrategy[dict[str, Any]] = st.sampled_from([{"array": "0-9"}, SWEEP])
+"""Ten elements, said in two ways."""
 
 
 def plain(draw: st.DrawFn) -> tuple[TaskKey, Submitted]:
@@ -47,12 +52,12 @@ def plain(draw: st.DrawFn) -> tuple[TaskKey, Submitted]:
 
 
 def an_array(draw: st.DrawFn) -> tuple[TaskKey, Submitted]:
-    spec = a_spec(hold=draw(st.booleans()), after=draw(AFTERS), array="0-9")
+    spec = a_spec(hold=draw(st.booleans()), after=draw(AFTERS), **draw(ELEMENTS))
     return TaskKey(1), submitted(spec)
 
 
 def an_element(draw: st.DrawFn) -> tuple[TaskKey, Unfolded]:
-    array = a_task(1, array="0-9", hold=draw(st.booleans()))
+    array = a_task(1, hold=draw(st.booleans()), **draw(ELEMENTS))
     return TaskKey(1, 3), unfold(array, 3, at(1))
 
 
@@ -91,7 +96,9 @@ def an_event(draw: st.DrawFn, task: Task, kind: type[Event], number: int) -> Eve
         Held: lambda: Held(at=NOON, by="ana"),
         Released: lambda: Released(at=NOON, by="ana"),
         Edited: lambda: Edited(
-            at=NOON, by="ana", spec=a_spec(name=f"n{number}", after=draw(AFTERS), array=task.spec.array)
+            at=NOON,
+            by="ana",
+            spec=structs.replace(task.spec, name=f"n{number}", after=draw(AFTERS)),
         ),
         Moved: lambda: Moved(at=NOON, by="ana", position=draw(st.integers(-5, 5))),
         Waived: lambda: Waived(at=NOON, by="ana"),

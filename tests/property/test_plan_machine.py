@@ -22,6 +22,7 @@ from .strategies import (
     MINUTE,
     NODES,
     OTHER_NODES,
+    SWEPT,
     arrays,
     loads,
     outcomes,
@@ -69,7 +70,7 @@ class Histories(RuleBasedStateMachine):
     @rule(owner=owners, spec=arrays())
     def submit_array(self, owner: str, spec: TaskSpec) -> None:
         self.last_id += 1
-        folded = Indices.only(*ELEMENTS[spec.array])
+        folded = Indices.only(*(SWEPT if spec.sweep else ELEMENTS)[spec.array])
         self.lab.enqueue(
             TaskKey(self.last_id), owner, spec, position=10 * self.last_id, folded=folded
         )
@@ -79,7 +80,8 @@ class Histories(RuleBasedStateMachine):
     def edit(self, data: st.DataObject, spec: TaskSpec) -> None:
         key = self._someone(data)
         old = self.lab.specs[key][1]
-        self.lab.again(key, spec=structs.replace(spec, array=old.array, after=old.after))
+        same = {"array": old.array, "sweep": old.sweep, "after": old.after}
+        self.lab.again(key, spec=structs.replace(spec, **same))
 
     @precondition(lambda self: self.lab.specs)
     @rule(data=st.data(), position=st.integers(-20, 200))
@@ -119,7 +121,8 @@ class Histories(RuleBasedStateMachine):
         self.lab.unfold(key)
         if not self.lab.world.entries[array].folded and data.draw(st.booleans()):
             self.lab.dequeue(array)
-        spec = structs.replace(data.draw(st.sampled_from([old, spec])), array=old.array)
+        spec = data.draw(st.sampled_from([old, spec]))
+        spec = structs.replace(spec, array=old.array, sweep=old.sweep)
         self.lab.enqueue(key, owner, spec, position=entry.position, since=entry.since)
 
     @precondition(lambda self: self._arrays())

@@ -7,15 +7,16 @@ memory. A broken promise is kept in the history; its first word is the rule.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 from stoker.domain.dependency import parse_after
 from stoker.domain.event import Ended, Placed, Requeued, Started
-from stoker.domain.indices import parse_array
 from stoker.domain.key import PLAIN, TaskKey
 from stoker.domain.lifecycle import LIVE, State, Task
 from stoker.domain.node import Incarnation, Node
 from stoker.domain.outcome import End
+from stoker.domain.sweep import array_of, is_array
 from stoker.scheduler.policy import Policy
 from stoker.store.base import Change
 
@@ -187,7 +188,7 @@ class Checker:
         for whose, held, most in self._limits_of(task, policies):
             if most is not None and held > most:
                 self.broken("quota", f"task {task.key}: {whose} holds {held} of {most} cards")
-        array = parse_array(task.spec.array) if task.spec.array else None
+        array = array_of(task.spec)
         if array is not None and array.cap is not None:
             live = self._records.live_elements(task.id)
             if live > array.cap:
@@ -244,7 +245,7 @@ class Checker:
 
     def _array_over(self, array: Task) -> None:
         """Its counts are what became of its elements."""
-        parsed = parse_array(array.spec.array)
+        parsed = array_of(array.spec)
         assert parsed is not None
         rows = self._records.elements.get(array.id, {})
         counts: dict[str, int] = {}
@@ -316,7 +317,16 @@ class Checker:
                 self.broken("R2", f"task {recorded.key} runs twice at a time")
         if process.cards != tuple(gpu.uuid for gpu in recorded.allocation.gpus):
             self.broken("R5", f"task {recorded.key} runs on cards it does not hold")
+        if recorded.spec.sweep:
+            self._swept(process, recorded)
         self._crowded(process, recorded)
+
+    def _swept(self, process: Process, recorded: Recorded) -> None:
+        """Element k has the k-th combination, whoever sent it."""
+        each = list(product(*recorded.spec.sweep.values()))[recorded.key.element]
+        told = tuple(process.env.get(f"STOKER_SWEEP_{name}") for name in recorded.spec.sweep)
+        if told != each or process.env.get("BOTH") != "/".join(each):
+            self.broken("sweep", f"task {recorded.key} runs with {told}, not with {each}")
 
     def _same_task(self, other: Process, recorded: Recorded) -> bool:
         known = self._records.attempts.get(other.attempt)
@@ -385,7 +395,7 @@ class Checker:
         queued = {
             task.key
             for task in self._records.tasks.values()
-            if task.state is State.QUEUED and not task.spec.array
+            if task.state is State.QUEUED and not is_array(task.spec)
         }
         if in_line != queued:
             self.broken("memory", f"{_some(in_line ^ queued)} are in line, not as recorded")

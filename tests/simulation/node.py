@@ -313,6 +313,7 @@ class SimulatedNode:
                 tuple(gpu.uuid for gpu in launch.gpus),
                 behaviour.memory_mib,
                 self._loop.time(),
+                launch.env,
             )
         )
         self._after(part, 0.001, self._notice)

@@ -27,7 +27,7 @@ from .capacity import Capacity
 from .checker import Checker
 from .history import History
 from .records import Records
-from .scenario import Scenario, draw_fields, draw_policy
+from .scenario import Scenario, as_sweep, draw_fields, draw_policy
 from .spool import Behaviour
 
 Told = Callable[[], str]
@@ -245,6 +245,8 @@ class People:
             at = self._clock.now() + timedelta(seconds=rng.choice((-60, 20, 200)))
             fields["start_after"] = at.isoformat()
         fields["grace_s"] = rng.choice((0, 2, 10))
+        if self._names % 2:
+            fields = as_sweep(fields)
         return TaskSpec(command=behaviour.argv(), name=f"s{self._names}", workdir="/", **fields)
 
     def _behaviour(self, fields: dict[str, Any]) -> Behaviour:

@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from stoker.domain.event import Ended, Event, Placed, Requeued, Started, StopRequested
-from stoker.domain.indices import Indices, parse_array
+from stoker.domain.indices import Indices
 from stoker.domain.key import PLAIN, TaskKey
 from stoker.domain.lifecycle import LIVE, State, Task
 from stoker.domain.node import Allocation, Incarnation
 from stoker.domain.outcome import End
+from stoker.domain.sweep import array_of
 from stoker.domain.task import TaskSpec
 from stoker.store.base import Change
 
@@ -101,7 +102,7 @@ class Records:
 
     def folded(self, array: Task) -> Indices:
         """Elements that are not rows yet."""
-        parsed = parse_array(array.spec.array)
+        parsed = array_of(array.spec)
         assert parsed is not None
         return parsed.indices.minus(Indices.only(*self.elements.get(array.id, {})))
 

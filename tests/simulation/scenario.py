@@ -218,6 +218,23 @@ def _faults(rng: Random, theme: str) -> list[str]:
     return [*some, "disk_full", "disk_full"] if theme == "mixed" else some
 
 
+SWEEPS = {"0-3": (2, 2), "0-5": (2, 3), "0-11": (3, 4), "1,3,5-7": (2, 4)}
+"""Arrays as combinations of so many values: all of them, or those that are picked."""
+
+
+def as_sweep(fields: dict[str, Any]) -> dict[str, Any]:
+    """The same with its elements, if it has any, as combinations of values."""
+    indices, percent, cap = fields.get("array", "").partition("%")
+    if indices not in SWEEPS:
+        return fields
+    first, second = (tuple(map(str, range(count))) for count in SWEEPS[indices])
+    picked = indices if "," in indices else ""
+    swept = {"lr": first, "seed": second}
+    return fields | {
+        "array": picked + percent + cap, "sweep": swept, "env": {"BOTH": "{lr}/{seed}"},
+    }  # fmt: skip
+
+
 def draw_fields(rng: Random, scenario: Scenario) -> dict[str, Any]:
     """Fields of a task, but for its command and what refers to other tasks."""
     draw = {"full": _full, "sharing": _sharing}.get(scenario.theme, _any)

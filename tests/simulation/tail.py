@@ -14,6 +14,7 @@ from stoker.domain.dependency import parse_after
 from stoker.domain.errors import RequestError
 from stoker.domain.key import TaskKey
 from stoker.domain.lifecycle import WAITING, State, Task
+from stoker.domain.sweep import is_array
 from stoker.flow import nodes, queue, stop
 from stoker.flow.context import Flow
 from stoker.scheduler.policy import Policy, Queue
@@ -173,7 +174,7 @@ class Tail:
             return False
         if task.spec.start_after and datetime.fromisoformat(task.spec.start_after) > lately:
             return False
-        if task.spec.array and not self._may_go_on(task):
+        if is_array(task.spec) and not self._may_go_on(task):
             return False
         for text in task.spec.after if not task.anyway else ():
             dependency = parse_after(text)

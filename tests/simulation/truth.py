@@ -21,6 +21,7 @@ class Process(Struct):
     cards: tuple[str, ...]
     memory_mib: int
     began: float
+    env: dict[str, str]
     over: float | None = None
     exit: Exit | None = None
     """As its supervisor wrote it down; None: nobody could."""

@@ -379,6 +379,8 @@ NODE = {
         (lambda c: c.requeue("1"), "POST", "/tasks/1/requeue", {}, None, VIEW),
         (lambda c: c.resubmit("1"), "POST", "/tasks/1/resubmit", {}, None,
          {"id": "2", "state": "QUEUED"}),
+        (lambda c: c.resubmit("1", failed=True), "POST", "/tasks/1/resubmit", {"failed": "true"}, None,
+         {"id": "2", "state": "QUEUED"}),
         (lambda c: c.successors("1"), "GET", "/tasks/1/successors", {}, None, [VIEW]),
         (lambda c: c.delete("1"), "DELETE", "/tasks/1", {}, None, {"deleted": ["1"]}),
         (lambda c: c.delete("1_2", with_successors=True), "DELETE", "/tasks/1_2",

@@ -38,7 +38,9 @@ def page() -> str:
             "`--gpu=0,1`, and with a space at its end (`--gpu `) it becomes two arguments.",
             "",
             "`array` gives each element its index as `STOKER_ARRAY_INDEX`; `%4` lets four run at a "
-            "time. `after` and arrays: [arrays.md](../howto/arrays.md); `mode`, `gpu_memory_mib` and "
+            "time. With `sweep` the elements are all combinations of its values, the last name varying "
+            "fastest, and `array` may be left out, be `%4`, or pick some of them by number. `after`, "
+            "arrays and sweeps: [arrays.md](../howto/arrays.md); `mode`, `gpu_memory_mib` and "
             "the order of tasks: [scheduling.md](../explanation/scheduling.md).",
             "",
             "`start_after` is ISO 8601 with a zone; on the command line also `22:00`, `2h`, or without a "
@@ -62,7 +64,8 @@ def page() -> str:
             "",
             *table(("variable", "value"), ((f"`{n}`", w) for n, w in _environment().items())),
             "",
-            "An element of an array also sees `STOKER_ARRAY_INDEX`, its index.",
+            "An element of an array also sees `STOKER_ARRAY_INDEX`, its index; one of a sweep its values, each "
+            "as `STOKER_SWEEP_` and the name.",
             "",
             "From the environment the runner was started with, when they are set there: `TZ`, "
             "`LC_*`, and for its own account `LD_LIBRARY_PATH`, `TMPDIR`, `XDG_RUNTIME_DIR`.",

@@ -13,9 +13,9 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from stoker.domain.errors import EngineUnreachable, UnknownLog, UnknownTask
-from stoker.domain.indices import parse_array
 from stoker.domain.key import TaskKey
 from stoker.domain.lifecycle import State
+from stoker.domain.sweep import array_of
 from stoker.flow import logs
 from stoker.flow.context import Flow
 from stoker.flow.logs import LogPart
@@ -132,7 +132,7 @@ async def _said_better(
     task = await call.task()
     if not task.is_array:
         return UnknownLog("no_attempt_yet", id=str(task.key))
-    array = parse_array(task.spec.array)
+    array = array_of(task.spec)
     first = TaskKey(task.id, array.indices.nth(0)) if array is not None else task.key
     return UnknownLog("array_log", id=str(task.key), first=str(first))
 

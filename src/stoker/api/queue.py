@@ -25,6 +25,15 @@ class ReleaseQuery(Query, frozen=True, kw_only=True):
     ] = False
 
 
+class ResubmitQuery(Query, frozen=True, kw_only=True):
+    failed: Annotated[
+        bool,
+        Meta(
+            description="Of an array that has ended: only elements that failed, timed out or were lost"
+        ),
+    ] = False
+
+
 class DeleteQuery(Query, frozen=True, kw_only=True):
     with_successors: Annotated[
         bool, Meta(description="Delete those that wait for it too, and those that wait for them")
@@ -87,14 +96,15 @@ async def requeue_task(call: Call[NoQuery, None]) -> TaskView:
     "POST",
     "/tasks/{id}/resubmit",
     access="token",
+    query=ResubmitQuery,
     status=201,
     answer=Created,
     refusals=(409,),
 )
-async def resubmit_task(call: Call[NoQuery, None]) -> Created:
+async def resubmit_task(call: Call[ResubmitQuery, None]) -> Created:
     """Hand over the same once more, as a new task. Those that wait for the old one follow."""
     flow = call.parts.flow
-    task = await again.resubmit(flow, call.key, flow.owner)
+    task = await again.resubmit(flow, call.key, flow.owner, failed=call.query.failed)
     return Created(id=str(task.key), state=task.state)
 
 

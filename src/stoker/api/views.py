@@ -37,6 +37,8 @@ Counts = Callable[[int], ArrayCounts | None]
 ARRAY = '"array":{'
 """In the text of a row when it is an array. Quotes inside a JSON text are escaped, so nobody's
 name looks like it."""
+SWEEP = '"sweep":'
+"""The same, of an element that has values."""
 _ARRAY = re.compile(r'"array":\{"size":[0-9]+,"counts":(?:null|\{[^{}]*\})\}')
 
 
@@ -60,7 +62,8 @@ def _json(row: ListedRow, language: str, counts: Counts) -> str:
     known, why, spec = row
     if ARRAY in known:
         known = _with_counts(known, counts)
-    return f'{known[:-1]},"message":{_about(why, language)},"spec":{spec}}}'
+    sweep = "" if SWEEP in known else f",{SWEEP}null"
+    return f'{known[:-1]}{sweep},"message":{_about(why, language)},"spec":{spec}}}'
 
 
 class _Kept(msgspec.Struct):

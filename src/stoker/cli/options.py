@@ -60,11 +60,20 @@ def typed_values(given: Mapping[str, Any]) -> dict[str, Any]:
             continue
         origin = typing.get_origin(field.kind)
         if origin is dict:
-            value = dict(value)
+            value = _by_name(field.name, value)
         elif origin is tuple and field.name != "command" and isinstance(value[0], tuple):
             value = tuple(item for group in value for item in group)
         values[field.name] = value
     return values
+
+
+def _by_name(field: str, pairs: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
+    """Of a variable the last one counts; a swept name that comes twice is a mistake."""
+    found = dict(pairs)
+    if field == "sweep" and len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        refuse("sweep.twice", field, name=next(n for n in names if names.count(n) > 1))
+    return found
 
 
 def as_typed(spec: TaskSpec) -> list[list[str]]:
@@ -118,7 +127,7 @@ def _option(field: Field) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         how = {"multiple": True, "type": Numbers() if numbers else click.STRING}
     elif origin is dict:
         lists = typing.get_origin(typing.get_args(field.kind)[1]) is tuple
-        how = {"multiple": True, "type": Pair(lists)}
+        how = {"multiple": True, "type": Swept() if lists else Pair()}
     elif origin is typing.Literal:
         how = {"type": click.STRING, "metavar": "|".join(typing.get_args(field.kind))}
     names = [name for name in (field.short, flag) if name]
@@ -209,10 +218,7 @@ class Moment(_Kind):
 
 
 class Pair(_Kind):
-    """`KEY=VALUE`; with `lists` the value is `A,B,C`."""
-
-    def __init__(self, lists: bool) -> None:
-        self.lists, self.name = lists, "KEY=A,B,..." if lists else "KEY=VALUE"
+    name = "KEY=VALUE"
 
     @override
     def convert(self, value: Any, param: click.Parameter | None, ctx: Any) -> tuple[str, Any]:
@@ -221,7 +227,31 @@ class Pair(_Kind):
         key, equals, rest = value.partition("=")
         if not key or not equals:
             self.refuse("usage.not_pair", param, value=value, form=self.name)
-        return key, tuple(rest.split(",")) if self.lists else rest
+        return key, self.value(rest, param)
+
+    def value(self, text: str, param: click.Parameter | None) -> Any:
+        return text
+
+
+class Swept(Pair):
+    """`NAME=A,B,...`; see `sweeps`."""
+
+    name = "NAME=A,B,..."
+
+    @override
+    def value(self, text: str, param: click.Parameter | None) -> tuple[str, ...]:
+        from .sweeps import Unreadable, read_values
+
+        try:
+            return read_values(text)
+        except Unreadable as error:
+            self.refuse(error.key, param, **error.values)
+
+
+def sweep_text(values: tuple[str, ...]) -> str:
+    from .sweeps import write_values
+
+    return write_values(values)
 
 
 def words_of(field: Field, value: Any) -> Iterator[list[str]]:
@@ -231,7 +261,7 @@ def words_of(field: Field, value: Any) -> Iterator[list[str]]:
         yield [flag if value else f"--no-{flag[2:]}"]
     elif isinstance(value, dict):
         for key, item in value.items():
-            yield [flag, f"{key}={','.join(item) if isinstance(item, tuple) else item}"]
+            yield [flag, f"{key}={item if isinstance(item, str) else sweep_text(item)}"]
     elif isinstance(value, tuple):
         if typing.get_args(field.kind)[0] is int:
             yield [flag, ",".join(map(str, value))]

@@ -1,11 +1,12 @@
-"""`stoker show`: all about one task, in words."""
+"""`stoker show`: all about one task, in words; of an array first what did not succeed."""
 
 from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
+from itertools import islice
 
 import msgspec
 
@@ -14,14 +15,14 @@ from stoker.domain.dependency import parse_after
 from stoker.domain.outcome import End
 from stoker.text import reason
 from stoker.text.amounts import memory
-from stoker.wire import AttemptView, EventView, TaskDetail
+from stoker.wire import AttemptView, EventView, TaskDetail, TaskView
 
 from .command import command as declare
 from .command import json_option
 from .options import as_typed
 from .reasons import told
 from .say import language, words
-from .screen import clean, colour, table
+from .screen import clean, colour, fit, table
 from .shown import (
     ago,
     between,
@@ -37,6 +38,10 @@ from .shown import (
 from .task_id import id_argument
 
 MOST_EVENTS = 12
+MOST_FAILED = 10
+MOST_OPTION = 300
+"""Columns of one option; values of a sweep may be many."""
+FAILED = ("failed", "timed_out", "lost")
 
 
 @declare("show")
@@ -45,20 +50,22 @@ MOST_EVENTS = 12
 def command(id: str, as_json: bool) -> None:
     with Client() as client:
         found = client.task(id)
+        failed = [] if as_json else _find_failed(client, found.task)
     if as_json:
         sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")
         return
-    for line in describe(found):
+    for line in describe(found, failed):
         print(line)
 
 
-def describe(found: TaskDetail) -> Iterator[str]:
-    """Everything there is to say, line by line."""
+def describe(found: TaskDetail, failed: Sequence[TaskView] = ()) -> Iterator[str]:
+    """Everything there is to say, line by line. `failed`: elements that did, at least some."""
     task = found.task
     yield colour(words("show.title", id=task.id, title=title(task)), "bold")
     rows = [[words(f"show.{key}"), text] for key, text in _facts(found)]
     tints = [["dim", state_colour(task) if n == 0 else ""] for n in range(len(rows))]
     yield from table(rows, indent="  ", colours=tints)
+    yield from _failed_lines(task, failed)
     if found.attempts:
         yield words("show.attempts")
         yield from table([_attempt(attempt) for attempt in found.attempts], indent="  ")
@@ -68,12 +75,45 @@ def describe(found: TaskDetail) -> Iterator[str]:
         yield from table([[clock(event.at), _event(event)] for event in last], indent="  ")
 
 
+def _find_failed(client: Client, task: TaskView) -> list[TaskView]:
+    """The first elements of an array that did not succeed, by index within each outcome."""
+    failed: list[TaskView] = []
+    for outcome in FAILED if task.array is not None else ():
+        left = MOST_FAILED - len(failed)
+        if getattr(task.array, outcome) and left:
+            failed += islice(client.tasks(array=task.id, outcome=outcome, page=left), left)
+    return failed
+
+
+def _failed_lines(task: TaskView, failed: Sequence[TaskView]) -> Iterator[str]:
+    if task.array is None or not failed:
+        return
+    yield words("show.failed")
+    rows = [[one.id, state(one), _values(one), clean(one.message or "")] for one in failed]
+    yield from table(rows, indent="  ", colours=[["", state_colour(one), "", ""] for one in failed])
+    left = sum(getattr(task.array, outcome) for outcome in FAILED) - len(failed)
+    if left > 0:
+        yield "  " + words("show.failed_more", count=left, id=task.id)
+    yield "  " + words("show.retry" if task.state == "FINISHED" else "show.retry_later", id=task.id)
+
+
+def _values(element: TaskView) -> str:
+    from stoker.domain.sweep import said
+
+    return clean(said(element.sweep or {}))
+
+
 def _facts(found: TaskDetail) -> Iterator[tuple[str, str]]:
     task = found.task
     spec = spec_of(task)
     yield "state", _state_line(found)
     if task.array is not None:
         yield "array", progress(task.array)
+    if task.sweep:
+        from stoker.domain.sweep import fill_in, said
+
+        yield "sweep", clean(said(task.sweep))
+        spec = fill_in(spec, task.sweep)
     if task.message and task.outcome != "succeeded":
         yield "why", clean(task.message)
     for line in told(found.waits):
@@ -118,7 +158,7 @@ def _option(typed: list[str]) -> str:
     """As it could be typed; values of environment variables may be secrets."""
     if typed[0] == "--env":
         return f"--env {shlex.quote(typed[1].partition('=')[0])}=…"
-    return shlex.join(typed)
+    return fit(shlex.join(typed), MOST_OPTION)
 
 
 def _usage(found: TaskDetail) -> Iterator[tuple[str, str]]:

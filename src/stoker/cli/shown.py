@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from datetime import UTC, datetime
 
@@ -18,23 +19,36 @@ STATE_COLOURS = {
     "succeeded": "green", "failed": "red", "timed_out": "red", "lost": "red", "cancelled": "dim",
 }  # fmt: skip
 MOST_TITLE = 200
+_PLACE = re.compile(r"\{[A-Za-z_][A-Za-z0-9_]*\}")
 
 
 def title(task: TaskView) -> str:
-    """Its name, or else the beginning of its command."""
+    """Its name, or else the beginning of its command; of an element of a sweep its values too."""
     spec = spec_of(task)
+    if task.sweep:
+        from .sweeps import element_title
+
+        return clean(element_title(spec, task.sweep)[:MOST_TITLE])
     return clean((spec.name or command_text(spec))[:MOST_TITLE])
 
 
 def command_text(spec: TaskSpec) -> str:
     """The command as one could type it."""
-    return spec.command if isinstance(spec.command, str) else shlex.join(spec.command)
+    if isinstance(spec.command, str):
+        return spec.command
+    return " ".join(map(_quoted if spec.sweep else shlex.quote, spec.command))
 
 
 def spec_of(task: TaskView) -> TaskSpec:
     """As it was decoded: on this side of the wire a spec is never raw."""
     assert isinstance(task.spec, TaskSpec)
     return task.spec
+
+
+def _quoted(word: str) -> str:
+    """A place for a value needs no quotes: no shell sees anything in it."""
+    bare = _PLACE.sub("x", word)
+    return word if shlex.quote(bare) == bare else shlex.quote(word)
 
 
 def state(task: TaskView) -> str:

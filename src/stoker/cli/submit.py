@@ -24,7 +24,7 @@ from .paths import absolute_folder, output_path
 from .reasons import told
 from .say import refuse, tell, words
 from .script import find_script
-from .shown import placed_on, progress
+from .shown import placed_on, progress, spec_of
 
 
 @click.command("submit", cls=Exact, context_settings=CONTEXT | {"allow_interspersed_args": False})
@@ -42,7 +42,7 @@ def command(
     spec = TaskSpec(**values)
     with Client() as client:
         if dry_run:
-            _preview(client.preview(spec), as_json)
+            _preview(client.preview(spec), spec, as_json)
             return
         created = client.submit(spec)
         if as_json:
@@ -91,20 +91,24 @@ def _merged(first: dict[str, Any], then: dict[str, Any]) -> dict[str, Any]:
     """As if the words of both stood on one line, one after the other."""
     merged = dict(first)
     for name, value in then.items():
-        if isinstance(value, tuple):
+        if name == "sweep":  # a name that was typed wins over the script's
+            typed = {pair[0] for pair in value}
+            merged[name] = *(pair for pair in first.get(name, ()) if pair[0] not in typed), *value
+        elif isinstance(value, tuple):
             merged[name] = tuple(merged.get(name) or ()) + value
         elif value is not None:
             merged[name] = value
     return merged
 
 
-def _preview(found: wire.WhyView, as_json: bool) -> None:
+def _preview(found: wire.WhyView, spec: TaskSpec, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
         return
+    from .sweeps import describe_elements
     from .why import describe_preview
 
-    for line in describe_preview(found):
+    for line in (*describe_elements(spec), *describe_preview(found)):
         print(line)
 
 
@@ -120,7 +124,10 @@ def _report(client: Client, created: wire.Created) -> None:
         tell("submit.held", id=task.id)
         return
     if task.array is not None:
-        tell("submit.array", id=task.id, size=task.array.size, progress=progress(task.array))
+        from .sweeps import made_of
+
+        made = made_of(spec_of(task), task.array.size)
+        tell("submit.array", id=task.id, made=made, progress=progress(task.array))
         return
     if task.state == "QUEUED":
         print(words("submit.waits", id=task.id, why=" ".join(told(found.waits))).rstrip())

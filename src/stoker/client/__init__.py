@@ -156,9 +156,13 @@ class Client(Connection):
         """End what runs of it and put it back in line."""
         return self._post(f"{_path(id)}/requeue", None, wire.TaskView)
 
-    def resubmit(self, id: str) -> wire.Created:
-        """The same once more, as a new task; those that wait for the old one follow."""
-        return self._post(f"{_path(id)}/resubmit", None, wire.Created)
+    def resubmit(self, id: str, *, failed: bool = False) -> wire.Created:
+        """The same once more, as a new task; those that wait for the old one follow.
+
+        `failed`: of an array that has ended, only the elements that failed.
+        """
+        query = {"failed": True} if failed else None
+        return self._post(f"{_path(id)}/resubmit", None, wire.Created, query)
 
     def successors(self, id: str) -> list[wire.TaskView]:
         """Waiting tasks that wait for it, and those that wait for them."""

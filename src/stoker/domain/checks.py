@@ -12,9 +12,11 @@ import typing
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
+from .check_sweep import check_picked, check_sweep
 from .dependency import parse_after
 from .errors import InvalidSpec
-from .indices import HIGHEST_INDEX, MOST_ELEMENTS, read_array
+from .indices import HIGHEST_INDEX, MOST_ELEMENTS
+from .sweep import array_of
 from .task import NOT_YET, TaskSpec, fields
 
 MOST_ARGUMENT_BYTES = 131_071
@@ -38,6 +40,7 @@ def check(spec: TaskSpec) -> None:
     _check_gpus(spec)
     _check_cards(spec)
     _check_when(spec)
+    _check_sweep(spec)
     _check_array(spec)
 
 
@@ -180,15 +183,25 @@ def _check_when(spec: TaskSpec) -> None:
             raise InvalidSpec("time_zone_missing", field="start_after", value=spec.start_after)
 
 
-def _check_array(spec: TaskSpec) -> None:
-    if not spec.array:
+def _check_sweep(spec: TaskSpec) -> None:
+    if not spec.sweep:
         return
-    array = read_array(spec.array)
+    longest = check_sweep(spec)
+    for check_part in (_check_command, _check_paths, _check_env):
+        check_part(longest)
+
+
+def _check_array(spec: TaskSpec) -> None:
+    if not spec.array:  # all combinations of a sweep are counted already
+        return
+    array = array_of(spec)
     if array is None:
         raise InvalidSpec("bad_array", field="array", value=spec.array, most=HIGHEST_INDEX)
     if len(array.indices) > MOST_ELEMENTS:
         size = len(array.indices)
         raise InvalidSpec("array_too_large", field="array", size=size, most=MOST_ELEMENTS)
+    if spec.sweep:
+        check_picked(spec, array)
 
 
 _AT = re.compile(r" - at `(?:key in )?\$\.?(?P<path>.*?)(?:\[\.\.\.\])?`$")
@@ -211,7 +224,7 @@ _MEANINGS: tuple[tuple[re.Pattern[str], str], ...] = (
 def explain_validation(message: str) -> InvalidSpec:
     """msgspec's words as a code with values. Total: an unknown message gives `invalid`."""
     at = _AT.search(message)
-    path = at["path"] if at else ""
+    path = at["path"].replace("[...]", "") if at else ""
     for pattern, code in _MEANINGS:
         found = pattern.match(message)
         if found is None:

@@ -114,9 +114,12 @@ _ARRAY = re.compile(
 )
 
 
-@lru_cache(1024)
 def read_array(text: str) -> ArraySpec | None:
     """What `text` says, however large; None when it does not read like `0-9,15%4`."""
+    return _read_short(text) if len(text) <= _SHORT else _read_long(text)
+
+
+def _read(text: str) -> ArraySpec | None:
     if _ARRAY.fullmatch(text) is None:
         return None
     listed, _, cap = text.partition("%")
@@ -127,6 +130,11 @@ def read_array(text: str) -> ArraySpec | None:
     if any(not a <= b <= HIGHEST_INDEX for a, b in ranges):
         return None
     return ArraySpec(Indices.of_ranges(ranges), int(cap) if cap else None)
+
+
+_SHORT = 200
+_read_short = lru_cache(1024)(_read)
+_read_long = lru_cache(32)(_read)
 
 
 def parse_array(text: str) -> ArraySpec | None:

@@ -31,9 +31,9 @@ from .event import (
     Unfolded,
     Waived,
 )
-from .indices import parse_array
 from .key import PLAIN, TaskKey
 from .outcome import End
+from .sweep import array_of, is_array
 from .task import TaskSpec
 
 
@@ -129,7 +129,7 @@ class Task(Struct, frozen=True, kw_only=True):
 
     @property
     def is_array(self) -> bool:
-        return self.element == PLAIN and bool(self.spec.array)
+        return self.element == PLAIN and is_array(self.spec)
 
 
 def begin(key: TaskKey, event: Submitted | Unfolded) -> Task:
@@ -160,7 +160,7 @@ def unfold(array: Task, element: int, at: datetime) -> Unfolded:
 
     Raises InvalidTransition when the array has no such element, or none that may still begin.
     """
-    indices = parse_array(array.spec.array) if array.is_array else None
+    indices = array_of(array.spec) if array.is_array else None
     if indices is None or element not in indices.indices or array.state not in WAITING:
         raise InvalidTransition(
             task=str(array.key), state=str(array.state), version=array.version, element=element

@@ -18,6 +18,7 @@ from msgspec import Meta, Struct, field, structs
 from typing_extensions import override
 
 MOST_GPUS = 1024
+MOST_ARRAY_TEXT = 20_000
 
 
 def about(text: str, *, short: str = "", unit: str = "", **bounds: Any) -> Meta:
@@ -97,10 +98,13 @@ class TaskSpec(Struct, frozen=True, kw_only=True):
     requeue_on_loss: Annotated[
         bool, about("Run again when its end is unknown; only for tasks that may run twice")
     ] = False
-    array: Annotated[str, about("Indices of an array, for example `0-9%4`", max_length=4000)] = ""
-    sweep: Annotated[dict[str, tuple[str, ...]], about("Values for {name} in the command")] = field(
-        default_factory=dict
-    )
+    array: Annotated[
+        str, about("Indices of an array, for example `0-9%4`", max_length=MOST_ARRAY_TEXT)
+    ] = ""
+    sweep: Annotated[
+        dict[str, tuple[str, ...]],
+        about("Values for {name} in the command; an array of all combinations"),
+    ] = field(default_factory=dict)
     notify: Annotated[tuple[str, ...], about("Who is told, and how")] = ()
     hold: Annotated[bool, about("Wait until released by a person")] = False
 
@@ -116,7 +120,7 @@ class TaskSpec(Struct, frozen=True, kw_only=True):
         return field.name == "command" or getattr(self, field.name) != field.default
 
 
-NOT_YET: frozenset[str] = frozenset({"environment", "nodes", "lease_s", "sweep", "notify"})
+NOT_YET: frozenset[str] = frozenset({"environment", "nodes", "lease_s", "notify"})
 """Declared, refused off their default: each later feature removes its own."""
 
 

@@ -1,7 +1,8 @@
 """A task is handed over once more: a new one that remembers where it comes from.
 
 Who waits for one that has finished follows to the new one, in the same transaction: nobody waits
-for ever because a task was run again.
+for ever because a task was run again. An array may be handed over with only those of its elements
+that failed; they keep their indices, and so their values.
 """
 
 from __future__ import annotations
@@ -9,37 +10,51 @@ from __future__ import annotations
 from msgspec import structs
 
 from stoker.domain.dependency import comes_true, parse_after
-from stoker.domain.errors import StaleWrite
+from stoker.domain.errors import Conflict, StaleWrite
 from stoker.domain.event import Edited, Submitted
+from stoker.domain.indices import ArraySpec, Indices
 from stoker.domain.key import PLAIN, TaskKey
 from stoker.domain.lifecycle import WAITING, State, Task, begin
 from stoker.domain.position import first_position
-from stoker.domain.task import TaskSpec
+from stoker.domain.sweep import array_of
+from stoker.domain.task import MOST_ARRAY_TEXT, TaskSpec
 from stoker.store.base import Change
 
 from . import depend
 from .accept import accept, give_urgent_back, take_urgent
-from .arrays import find, has_begun
+from .arrays import find, has_begun, indices_of
 from .commit import commit, moved
 from .context import Flow
 from .follow import follow
 
+FAILED = ("failed", "timed_out", "lost")
+"""What another try may mend. Who cancelled an element did not want it."""
 
-async def resubmit(flow: Flow, key: TaskKey, by: str) -> Task:
-    """The same once more, as a new task; of an element: that element alone."""
+
+async def resubmit(flow: Flow, key: TaskKey, by: str, *, failed: bool = False) -> Task:
+    """The same once more, as a new task; of an element: that element alone.
+
+    `failed`: of an array that has ended, only the elements that failed.
+    """
     async with flow.editing:
         while True:
             task = (await find(flow, key)).task
             spec = structs.replace(task.spec, hold=False, after=await _after(flow, task))
+            if failed:
+                spec = structs.replace(spec, array=await _failed(flow, task))
             accept(flow, spec)
+            stay = failed and bool((task.counts or {}).get("cancelled"))
             try:
-                return await renew(flow, task, spec, by)
+                return await renew(flow, task, spec, by, stay=stay)
             except StaleWrite:
                 continue
 
 
-async def renew(flow: Flow, old: Task, spec: TaskSpec, by: str) -> Task:
-    """Hand over `spec` as a new task made of `old`. By somebody who is `editing`."""
+async def renew(flow: Flow, old: Task, spec: TaskSpec, by: str, *, stay: bool = False) -> Task:
+    """Hand over `spec` as a new task made of `old`. By somebody who is `editing`.
+
+    `stay`: who waits for `old` does not follow, because not all of it is run again.
+    """
     if old.element != PLAIN:
         spec = structs.replace(spec, array=str(old.element))
     now = flow.clock.now()
@@ -48,10 +63,11 @@ async def renew(flow: Flow, old: Task, spec: TaskSpec, by: str) -> Task:
         at=now, owner=old.owner, spec=spec, position=first_position(id), origin=str(old.key)
     )
     new = begin(TaskKey(id), submitted)
-    followers = await _followers(flow, old, spec) if old.state is State.FINISHED else []
+    over = old.state is State.FINISHED and not stay
+    followers = await _followers(flow, old, spec) if over else []
     pairs = []
     for task in followers:
-        after = _redirected(task.spec.after, old, new.id)
+        after = _redirected(task.spec.after, old, new)
         edited = Edited(at=now, by=by, spec=structs.replace(task.spec, after=after))
         pairs.append((task, moved(task, edited)))
     if spec.urgent:
@@ -67,6 +83,22 @@ async def renew(flow: Flow, old: Task, spec: TaskSpec, by: str) -> Task:
         follow(flow, change.task, task)
     flow.replan()
     return new
+
+
+async def _failed(flow: Flow, task: Task) -> str:
+    """The elements that failed, as the field `array` names them. Refuses when there are none."""
+    array = array_of(task.spec) if task.is_array else None
+    if array is None:
+        raise Conflict("no_elements", id=str(task.key))
+    if task.state is not State.FINISHED:
+        raise Conflict("elements_not_over", id=str(task.key))
+    failed = await flow.store.ended(task.id, FAILED)
+    if not failed:
+        raise Conflict("none_failed", id=str(task.key))
+    text = ArraySpec(failed, array.cap).text()
+    if len(text) > MOST_ARRAY_TEXT:
+        raise Conflict("too_scattered", id=str(task.key), count=len(failed))
+    return text
 
 
 async def _after(flow: Flow, task: Task) -> tuple[str, ...]:
@@ -95,14 +127,21 @@ async def _followers(flow: Flow, old: Task, spec: TaskSpec) -> list[Task]:
     return [row for row in rows if row.state in WAITING and not row.anyway]
 
 
-def _redirected(after: tuple[str, ...], old: Task, new: int) -> tuple[str, ...]:
-    """The same, with the new task in the place of the old one; of an array each element."""
-    texts = []
+def _redirected(after: tuple[str, ...], old: Task, new: Task) -> tuple[str, ...]:
+    """The same, with the new task in the place of the old one; of an array each element it has."""
+    texts, elements = [], indices_of(new.spec)
     for text in after:
         found = parse_after(text)
-        if found is not None and found.key.id == old.id and (old.is_array or found.key == old.key):
-            key = TaskKey(new, found.key.element if old.is_array else PLAIN)
+        if found is not None and _follows(found.key, old, elements):
+            key = TaskKey(new.id, found.key.element if old.is_array else PLAIN)
             texts.append(structs.replace(found, key=key).text())
         else:
             texts.append(text)
     return tuple(texts)
+
+
+def _follows(key: TaskKey, old: Task, elements: Indices) -> bool:
+    """Whether who waits for `key` waits for the new task from now on."""
+    if not old.is_array or key.id != old.id:
+        return key == old.key
+    return key.element == PLAIN or key.element in elements

@@ -11,10 +11,11 @@ from msgspec import Struct
 
 from stoker.domain.errors import UnknownTask
 from stoker.domain.event import Event
-from stoker.domain.indices import Indices, parse_array
+from stoker.domain.indices import Indices
 from stoker.domain.key import PLAIN, TaskKey
 from stoker.domain.lifecycle import LIVE, State, Task, apply, begin, unfold
 from stoker.domain.outcome import End
+from stoker.domain.sweep import array_of
 from stoker.domain.task import TaskSpec
 from stoker.store.base import Change
 
@@ -35,7 +36,7 @@ class Found(Struct, frozen=True):
 
 
 def indices_of(spec: TaskSpec) -> Indices:
-    array = parse_array(spec.array)
+    array = array_of(spec)
     return NOTHING if array is None else array.indices
 
 

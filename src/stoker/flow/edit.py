@@ -71,9 +71,18 @@ def _check_array(flow: Flow, task: Task, spec: TaskSpec) -> None:
     begun = task.element == PLAIN and (has_begun(flow, task.key) or task.attempts > 0)
     if begun and indices_of(spec) != indices_of(task.spec):
         raise InvalidSpec("array_fixed", field="array", id=str(task.key))
+    if begun and _combinations(spec) != _combinations(task.spec):
+        raise InvalidSpec("array_fixed", field="sweep", id=str(task.key))
 
 
 def _check_element(task: Task, spec: TaskSpec) -> None:
     """An element is one of its array, whatever else is changed."""
     if task.element != PLAIN and spec.array != task.spec.array:
         raise InvalidSpec("array_fixed", field="array", id=str(task.key))
+    if task.element != PLAIN and _combinations(spec) != _combinations(task.spec):
+        raise InvalidSpec("array_fixed", field="sweep", id=str(task.key))
+
+
+def _combinations(spec: TaskSpec) -> list[tuple[str, tuple[str, ...]]]:
+    """In their order, on which it depends who is who."""
+    return list(spec.sweep.items())

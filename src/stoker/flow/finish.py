@@ -11,6 +11,7 @@ from datetime import datetime
 from stoker.domain.event import Ended, Event, Requeued, Started, Waived
 from stoker.domain.lifecycle import State, Task
 from stoker.domain.outcome import End, lost
+from stoker.domain.sweep import is_array
 from stoker.engines.base import AttemptEnded, AttemptLost, AttemptNeverRan
 from stoker.runner import killpoint
 
@@ -83,7 +84,7 @@ def _is_stopped(flow: Flow, task: Task) -> bool:
     """A person has cancelled it, or the array it belongs to."""
     if task.state is State.STOPPING and task.stop_cause != "requeue":
         return True
-    array = flow.arrays.get(task.id) if task.spec.array else None
+    array = flow.arrays.get(task.id) if is_array(task.spec) else None
     return array is not None and array.state is State.STOPPING
 
 

@@ -7,9 +7,9 @@ task costs a few looks more than its place in line.
 from __future__ import annotations
 
 from stoker.domain.dependency import parse_after
-from stoker.domain.indices import parse_array
 from stoker.domain.key import PLAIN, TaskKey
 from stoker.domain.lifecycle import WAITING, State, Task
+from stoker.domain.sweep import array_of, is_array
 from stoker.scheduler.line import Waiting, waiting_of
 
 from .context import ArrayState, Flow
@@ -25,7 +25,7 @@ def follow(
         _follow_dependencies(flow, task, before)
     if spec.urgent or (was is not None and was.urgent):
         _follow_urgent(flow, task)
-    if spec.array or (was is not None and was.array):
+    if is_array(spec) or (was is not None and is_array(was)):
         _follow_array(flow, task, before)
     if task.state is State.QUEUED:
         enqueue(flow, entry or waiting_for(flow, task))
@@ -141,7 +141,7 @@ def _follow_array(flow: Flow, task: Task, before: Task | None) -> None:
         _follow_element(flow, task)
     elif task.state is State.FINISHED:
         _array_is_over(flow, task.id)
-    elif not task.spec.array:  # an edit made a plain task of it
+    elif not task.is_array:  # an edit made a plain task of it
         flow.arrays.pop(task.id, None)
     else:
         _follow_row(flow, task, before)
@@ -149,14 +149,14 @@ def _follow_array(flow: Flow, task: Task, before: Task | None) -> None:
 
 def _follow_row(flow: Flow, task: Task, before: Task | None) -> None:
     """The array as a whole was changed: what of it waits goes with it."""
-    array = parse_array(task.spec.array)
+    array = array_of(task.spec)
     assert array is not None, "it was checked when it was handed over"
     state = flow.arrays.get(task.id)
     if state is None:
         state = flow.arrays[task.id] = ArrayState(
             task.state, task.version, len(array.indices), array.indices
         )
-    elif before is not None and before.spec.array != task.spec.array and not state.has_begun:
+    elif before is not None and array_of(before.spec) != array and not state.has_begun:
         state.size, state.folded = len(array.indices), array.indices
     state.state, state.version = task.state, task.version
     if task.state is State.QUEUED:

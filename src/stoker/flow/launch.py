@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from stoker.domain.attempt import Attempt
+from stoker.domain.lifecycle import Task
+from stoker.domain.sweep import render
 from stoker.engines.base import LaunchOrder
 from stoker.runner import killpoint
 
@@ -29,5 +32,10 @@ def launch(flow: Flow, intents: Sequence[Intent]) -> None:
         task = intent.change.task
         flow.live[intent.attempt.id] = Live(task, intent.attempt)
         follow(flow, task, intent.before)
-        orders.append(LaunchOrder(attempt=intent.attempt, spec=task.spec, owner=task.owner))
+        orders.append(order_of(task, intent.attempt))
     flow.engine.launch(orders)
+
+
+def order_of(task: Task, attempt: Attempt) -> LaunchOrder:
+    """To run this task: an element of a sweep with its own values."""
+    return LaunchOrder(attempt=attempt, spec=render(task.spec, task.element), owner=task.owner)

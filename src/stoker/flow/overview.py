@@ -10,6 +10,7 @@ from stoker.domain.errors import UnknownTask
 from stoker.domain.key import TaskKey
 from stoker.domain.lifecycle import LIVE, WAITING, State, Task
 from stoker.domain.node import Gpu
+from stoker.domain.sweep import is_array
 from stoker.engines.base import CardUse
 from stoker.scheduler import explain as explaining
 from stoker.scheduler.explain import Estimate, Explanation, Suggestion
@@ -48,7 +49,7 @@ def explain(flow: Flow, task: Task) -> Explanation:
     """Why a waiting task does not run; empty for one that does not wait."""
     if task.state not in WAITING:
         return Explanation(None, ())
-    array = flow.arrays.get(task.id) if task.spec.array else None
+    array = flow.arrays.get(task.id) if is_array(task.spec) else None
     held = task.state is State.HELD or (array is not None and array.state is State.HELD)
     entry = flow.view.waiting(task.key) or waiting_for(flow, task)
     if held:  # what became of the tasks it waits for is looked up when it is released

@@ -19,6 +19,7 @@ from stoker.domain.event import Placed
 from stoker.domain.key import TaskKey
 from stoker.domain.lifecycle import State, Task
 from stoker.domain.node import Allocation
+from stoker.domain.sweep import is_array
 from stoker.runner import killpoint
 from stoker.scheduler.line import Waiting
 from stoker.scheduler.needs import Sign
@@ -188,7 +189,7 @@ def _intent(flow: Flow, task: Task, spot: Spot) -> Intent:
     placed, attempt = intend(flow, key, ordinal, allocation, spot.attempt)
     if spot.is_folded:
         return Intent(unfolded(flow, task, key.element, placed), attempt)
-    array = flow.arrays.get(task.id) if task.spec.array else None
+    array = flow.arrays.get(task.id) if is_array(task.spec) else None
     version = None if array is None else array.version
     return Intent(moved(task, placed, array_version=version), attempt, task)
 

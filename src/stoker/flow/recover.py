@@ -11,6 +11,7 @@ import logging
 
 from stoker.domain.key import PLAIN, TaskKey
 from stoker.domain.lifecycle import State, Task
+from stoker.domain.sweep import render
 from stoker.engines.base import AttemptUnknown, LiveAttempt, StopOrder
 from stoker.scheduler.needs import sign_of
 from stoker.scheduler.room import Holding
@@ -102,7 +103,7 @@ def _recover_live(flow: Flow, live: Live) -> LiveAttempt:
     return LiveAttempt(
         attempt=attempt,
         state=task.state,
-        spec=task.spec,
+        spec=render(task.spec, task.element),
         owner=task.owner,
         stop_cause=task.stop_cause,
     )

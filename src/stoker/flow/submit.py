@@ -158,7 +158,7 @@ def _entry(task: Task) -> Waiting:
         position=task.position,
         version=task.version,
         since=task.submitted_at,
-        folded=indices_of(task.spec) if task.spec.array else None,
+        folded=indices_of(task.spec) if task.is_array else None,
     )
 
 

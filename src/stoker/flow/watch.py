@@ -27,7 +27,6 @@ from stoker.engines.base import (
     CardUse,
     EngineOutdated,
     Fact,
-    LaunchOrder,
     NodeDown,
     NodeSampled,
     NodeUp,
@@ -38,6 +37,7 @@ from .commit import commit, moved
 from .context import Flow, NodeState
 from .finish import finish
 from .follow import follow
+from .launch import order_of
 from .nodes import launched
 from .recover import unknown
 
@@ -182,4 +182,4 @@ async def _renumber(flow: Flow, fact: AttemptUnnumbered) -> None:
     await flow.store.renumber(before.id, before.launch_number, number, fact.incarnation)
     live.attempt = structs.replace(before, launch_number=number, incarnation=fact.incarnation)
     task = live.task
-    flow.engine.launch([LaunchOrder(attempt=live.attempt, spec=task.spec, owner=task.owner)])
+    flow.engine.launch([order_of(task, live.attempt)])

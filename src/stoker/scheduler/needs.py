@@ -11,8 +11,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from stoker.domain.indices import parse_array
 from stoker.domain.key import PLAIN, TaskKey
+from stoker.domain.sweep import array_of
 from stoker.domain.task import TaskSpec
 
 Mode = Literal["exclusive", "shared", "reuse"]
@@ -79,7 +79,7 @@ def needs_of(spec: TaskSpec) -> Needs:
 
 def sign_of(key: TaskKey, owner: str, spec: TaskSpec) -> Sign:
     """The sign of a task, of an array, or of an array's element."""
-    array = parse_array(spec.array) if spec.array else None
+    array = array_of(spec)
     return _one(
         Sign(
             queue=spec.queue or DEFAULT_QUEUE,

@@ -10,7 +10,7 @@ strikes at the caller's next await.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -130,6 +130,10 @@ class Store(Protocol):
 
     async def arrays(self) -> list[ArrayRow]:
         """Arrays that have not ended, by id."""
+        ...
+
+    async def ended(self, id: int, outcomes: Collection[str]) -> Indices:
+        """Elements of this array that ended so. Those that never became rows are not among them."""
         ...
 
     async def outcomes(self, keys: Sequence[TaskKey]) -> dict[TaskKey, str | None]:

@@ -15,9 +15,10 @@ import msgspec
 import sqlalchemy as sa
 
 from stoker.domain.event import Edited, Ended, StopRequested, Submitted, Unfolded
-from stoker.domain.indices import Indices, read_array
+from stoker.domain.indices import Indices
 from stoker.domain.key import PLAIN, TaskKey
 from stoker.domain.lifecycle import State
+from stoker.domain.sweep import array_of
 from stoker.domain.task import TaskSpec
 
 from .codec import Row, decode_spec
@@ -89,7 +90,7 @@ class _CheckArrays:
             yield f"Array {id} has ended without counts."
             return
         should = Counter(outcome for *_, outcome in found if outcome is not None)
-        array = read_array(spec.array)
+        array = array_of(spec)
         if array is not None:
             never = array.indices.minus(Indices.only(*(element for element, *_ in found)))
             should["cancelled"] += len(never)
@@ -133,6 +134,6 @@ class _Array:
         if spec_of != brought:
             yield f"Task {key} has the spec of event {spec_of}, but its array's is {brought}."
             return
-        array = read_array(decode_spec(self._specs[brought]).array)
+        array = array_of(decode_spec(self._specs[brought]))
         if array is None or key.element not in array.indices:
             yield f"Task {key} is not among the elements of its array."

@@ -9,18 +9,18 @@ ones.
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import msgspec
 
 from stoker.domain.attempt import Attempt
 from stoker.domain.event import EVENTS, Event, Placed
-from stoker.domain.indices import read_array
 from stoker.domain.key import PLAIN, TaskKey
 from stoker.domain.lifecycle import State, Task
 from stoker.domain.node import Allocation, Incarnation
 from stoker.domain.outcome import End
+from stoker.domain.sweep import array_of, values
 from stoker.domain.task import TaskSpec
 
 Row = tuple[Any, ...]
@@ -92,11 +92,19 @@ class _Shown(msgspec.Struct, frozen=True):
     array: _ShownArray | None
 
 
+class _ShownElement(_Shown, frozen=True):
+    """One of a sweep: only these have values."""
+
+    sweep: dict[str, str]
+
+
 def shown(task: Task) -> str:
     """Kept ready in the row, because a list is read far more often than a task moves."""
     end = task.end
+    swept = task.element != PLAIN and task.spec.sweep
+    kind = partial(_ShownElement, sweep=values(task.spec.sweep, task.element)) if swept else _Shown
     return encode(
-        _Shown(
+        kind(
             str(task.key),
             task.owner,
             task.state,
@@ -180,7 +188,7 @@ def size_of(task: Task) -> int | None:
     """How many elements an array has; None = it is none."""
     if not task.is_array:
         return None
-    array = read_array(task.spec.array)
+    array = array_of(task.spec)
     return 0 if array is None else len(array.indices)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import NoReturn, TypeVar
@@ -196,6 +196,9 @@ class SqlStore:
     async def arrays(self) -> list[ArrayRow]:
         return await self._aside(self._arrays)
 
+    async def ended(self, id: int, outcomes: Collection[str]) -> Indices:
+        return await self._aside(lambda: self._ended(id, outcomes))
+
     async def outcomes(self, keys: Sequence[TaskKey]) -> dict[TaskKey, str | None]:
         return await self._aside(lambda: self._outcomes(keys))
 
@@ -342,6 +345,13 @@ class SqlStore:
             if outcome is not None:
                 outcomes[outcome] += count
         return ArrayRow(id, Indices.of_ranges(runs.values()), dict(states), dict(outcomes))
+
+    def _ended(self, id: int, outcomes: Collection[str]) -> Indices:
+        with self._pool.snapshot() as cursor:
+            if not cursor.execute(self._reads.outcome.sql, (id, PLAIN)).fetchone():
+                return Indices()
+            rows = cursor.execute(self._reads.ended_elements.sql, (id,)).fetchall()
+        return Indices.only(*(element for element, outcome in rows if outcome in outcomes))
 
     def _outcomes(self, keys: Sequence[TaskKey]) -> dict[TaskKey, str | None]:
         found: dict[TaskKey, str | None] = {}

@@ -25,6 +25,7 @@ from stoker.domain.event import (
 )
 from stoker.domain.key import PLAIN
 from stoker.domain.lifecycle import Task
+from stoker.domain.sweep import is_array
 
 from .base import Change
 from .codec import (
@@ -126,7 +127,7 @@ class Rows:
         else:
             body = body_of(first)
         self._events.append((seq, id, PLAIN, 1, at, "Submitted", body, encode(spec)))
-        if len(events) == 1 and origin is None and not spec.array:
+        if len(events) == 1 and origin is None and not is_array(spec):
             shown = shown_at_first(id, owner, task.state, first.at)
             row = (id, PLAIN, owner, task.state.value, 1, position, spec.name, seq, at, shown)
             self._submitted.append(row)

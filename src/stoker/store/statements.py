@@ -400,6 +400,15 @@ class Reads(_Prepared):
                 *alike, sa.func.min(each.c.element), sa.func.max(each.c.element), sa.func.count()
             ).group_by(*alike),
         )
+        self.ended_elements = compiled(
+            dialect,
+            sa.select(tasks.c.element, tasks.c.outcome).where(
+                ELEMENTS,
+                tasks.c.id == sa.bindparam("id_"),
+                tasks.c.outcome.is_not(None),
+                tasks.c.outcome != sa.literal_column("'succeeded'"),
+            ),
+        )
         self.outcome = compiled(
             dialect,
             sa.select(tasks.c.outcome).where(*_is_task()),

@@ -306,6 +306,43 @@ def test_an_array_that_succeeds(own_server: ApiServer) -> None:
     assert own_server.request("GET", f"/tasks/{id}_3/log").body == b"x"
 
 
+def test_an_element_of_a_sweep_says_its_values(own_server: ApiServer) -> None:
+    sweep = {"lr": ["1e-3", "1e-4"], "seed": ["0", "1"]}
+    command = ["train", "{lr}", "{seed}"]
+    id = own_server.submit(name="x {lr}", command=command, sweep=sweep, array="0,3%1", hold=True)
+    folded = task_of(own_server, f"{id}_3")
+    assert folded["sweep"] == {"lr": "1e-4", "seed": "1"}
+    assert (folded["spec"]["command"], folded["spec"]["sweep"]) == (command, sweep)
+    assert task_of(own_server, id)["sweep"] is None
+    assert own_server.request("GET", f"/tasks/{id}_1").status == 404
+    own_server.request("POST", f"/tasks/{id}/release")
+    ended = own_server.wait_for(id, "FINISHED")
+    assert ended["array"]["succeeded"] == ended["array"]["size"] == 2
+    rows = own_server.request("GET", f"/tasks?array={id}").json["tasks"]
+    assert [row["sweep"]["lr"] for row in rows] == ["1e-3", "1e-4"]
+    assert own_server.request("GET", f"/tasks/{id}_3/log").body == b"x 1e-4"
+    refused = own_server.request("POST", f"/tasks/{id}/resubmit?failed=true")
+    assert (refused.status, refused.json["code"]) == (409, "none_failed")
+    assert own_server.request("POST", f"/tasks/{id}/resubmit?failed=yes").status == 422
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"sweep": {"lr": "1"}}, "sweep"),
+        ({"sweep": {"lr": [1]}}, "sweep[0]"),
+        ({"sweep": {"lr": []}}, "sweep.lr"),
+        ({"sweep": {"x": ["1"]}}, "sweep.x"),
+        ({"sweep": {"lr": ["1"]}, "array": "1"}, "array"),
+    ],
+)
+def test_a_bad_sweep_names_the_field(
+    server: ApiServer, fields: dict[str, object], field: str
+) -> None:
+    refused = server.request("POST", "/tasks", {"command": "x {lr}"} | fields)
+    assert (refused.status, refused.json["field"]) == (422, field)
+
+
 @pytest.mark.parametrize("query", ["array=0", "array=x", "array=1_2", "elements=1", "elements="])
 def test_bad_parameters_of_lists(server: ApiServer, query: str) -> None:
     reply = server.request("GET", f"/tasks?{query}")

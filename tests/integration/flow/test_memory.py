@@ -13,7 +13,7 @@ from msgspec import structs
 
 from stoker.domain.errors import RequestError
 from stoker.domain.key import TaskKey
-from stoker.domain.lifecycle import State
+from stoker.domain.lifecycle import State, Task
 from stoker.engines.base import AttemptNeverRan
 from stoker.engines.fake import FakeEngine
 from stoker.flow.again import resubmit
@@ -30,6 +30,7 @@ from tests.helpers.flows import engine_of, later, like, running_flow, say, settl
 
 from .conftest import waiting_engine
 
+SWEEP = {"lr": ("1e-3", "1e-4"), "seed": ("0", "1", "2", "3", "4")}
 STEPS = 60
 
 
@@ -69,6 +70,8 @@ class People:
         fields: dict[str, Any] = {"gpus": pick((0, 1, 1, 2, 4)), "hold": chance() < 0.2}
         if chance() < 0.4:
             fields["array"] = pick(("0-2", "0-5%2", "3", "0-9%1"))
+            if chance() < 0.3:
+                fields |= {"sweep": SWEEP, "command": ("x", "{lr}", "{seed}")}
         if self.keys and chance() < 0.4:
             after = (f"{pick(self.keys)}{pick((':ok', ':notok', ''))}" for _ in range(2))
             fields["after"] = tuple(after)
@@ -76,22 +79,22 @@ class People:
 
     async def _submit(self, _key: TaskKey) -> None:
         made = await submit(self.flow, "ana", [a_spec(**self._fields())], batch=False)
-        self._know(made[0].key, made[0].spec.array)
+        self._know(made[0])
 
     async def _resubmit(self, key: TaskKey) -> None:
         made = await resubmit(self.flow, key, "ana")
-        self._know(made.key, made.spec.array)
+        self._know(made)
 
-    def _know(self, key: TaskKey, array: str) -> None:
-        self.keys.append(key)
-        if array:
-            self.keys += [TaskKey(key.id, 0), TaskKey(key.id, 3)]
+    def _know(self, task: Task) -> None:
+        self.keys.append(task.key)
+        if task.is_array:
+            self.keys += [TaskKey(task.id, 0), TaskKey(task.id, 3)]
 
     async def _edit(self, key: TaskKey) -> None:
         fields = self._fields()
         task = await self.flow.store.task(TaskKey(key.id))
         if task is not None and (key.element >= 0 or self.random.random() < 0.5):
-            fields["array"] = task.spec.array
+            fields |= {"array": task.spec.array, "sweep": task.spec.sweep}
         base = task.spec if task is not None else a_spec()
         await edit(self.flow, key, like(base, **fields), None, "ana")
 

@@ -46,9 +46,14 @@ def shown(asked: list[int] | None = None, counts: ArrayCounts | None = None, **r
 def test_a_plain_row_is_passed_on_as_it_is() -> None:
     asked: list[int] = []
     assert shown(asked, origin="3") == ROW | {
-        "origin": "3", "message": None, "spec": {"command": "x"},
+        "origin": "3", "sweep": None, "message": None, "spec": {"command": "x"},
     }  # fmt: skip
     assert asked == []
+
+
+def test_an_element_of_a_sweep_keeps_its_values() -> None:
+    assert shown(id="17_3", sweep={"lr": '"sweep":null'})["sweep"] == {"lr": '"sweep":null'}
+    assert shown(owner='"sweep":')["sweep"] is None
 
 
 def test_an_array_that_has_not_ended_is_counted_now() -> None:

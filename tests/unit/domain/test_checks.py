@@ -63,6 +63,7 @@ from tests.helpers.builders import a_spec
         ({"array": "9-0"}, "bad_array", "array"),
         ({"array": "0-9%0"}, "bad_array", "array"),
         ({"array": "0-1000000"}, "array_too_large", "array"),
+        ({"array": "%4"}, "bad_array", "array"),
     ],
 )
 def test_refused_by_name(given: dict[str, Any], code: str, field: str) -> None:
@@ -100,7 +101,7 @@ def test_what_a_task_may_ask_for(given: dict[str, Any]) -> None:
 
 def test_a_field_without_its_feature_is_refused_by_name() -> None:
     samples: dict[str, Any] = {
-        "environment": "base", "nodes": 2, "lease_s": 1, "sweep": {"a": ("1",)}, "notify": ("x",),
+        "environment": "base", "nodes": 2, "lease_s": 1, "notify": ("x",),
     }  # fmt: skip
     assert set(samples) == NOT_YET
     for name, value in samples.items():

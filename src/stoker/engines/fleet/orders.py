@@ -25,13 +25,13 @@ NOT_IN_LAUNCH = frozenset(
     {
         # decided before the launch
         "gpus", "gpu_ids", "gpu_model", "mode", "gpu_memory_mib", "gpu_free_percent", "nodes",
-        "node", "queue", "urgent", "priority", "after", "start_after", "array", "hold",
+        "node", "queue", "urgent", "priority", "after", "start_after", "array", "sweep", "hold",
         # decided after the end
         "retries", "requeue_on_loss", "notify",
         # only shown
         "name", "description",
         # not yet
-        "environment", "lease_s", "sweep",
+        "environment", "lease_s",
     }
 )  # fmt: skip
 
