@@ -16,17 +16,20 @@ from typing_extensions import override
 from stoker.text import about_field
 
 from .say import language, refuse, words
-from .screen import table, terminal_width
+from .screen import colour, pad, table, terminal_width, width
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-CONTEXT = {"help_option_names": ["-h", "--help"], "allow_extra_args": True}
+HELP = ["-h", "--help"]
+MOST_ALIGNED = 46
+"""Columns of an example; a longer one does not push the notes of the others aside."""
+CONTEXT: dict[str, Any] = {"help_option_names": HELP, "allow_extra_args": True}
 """Of every command. What was typed too much is refused by `Command.invoke`, in our words."""
 
 
 class Command(click.Command):
-    """A command whose help is `help.KEY.usage` and `help.KEY.more`; KEY is its name."""
+    """A command whose help is `help.KEY.usage`, `.more` and `.examples`; KEY is its name."""
 
     key = ""
 
@@ -40,7 +43,9 @@ class Command(click.Command):
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         name = self.key or self.name
         lines = [words(f"help.{name}.usage"), "", words(f"help.{name}.more"), ""]
-        formatter.write("\n".join([*lines, words("help.options"), *_options(self, ctx)]) + "\n")
+        lines += [heading("help.options"), *_options(self, ctx), ""]
+        lines += [heading("help.examples_heading"), *_examples(words(f"help.{name}.examples"))]
+        formatter.write("\n".join(lines) + "\n")
 
     @override
     def get_help_option(self, ctx: click.Context) -> click.Option | None:
@@ -85,6 +90,11 @@ def command(name: str, **how: Any) -> Callable[[Callable[..., Any]], Command]:
     return click.command(name, context_settings=CONTEXT, **how)
 
 
+def context_of(command: click.Command, parent: click.Context, name: str) -> click.Context:
+    """A command as it is when it was called by this name, without anything having been parsed."""
+    return click.Context(command, parent=parent, info_name=name, help_option_names=HELP)
+
+
 def option(*names: str, help: str = "", **how: Any) -> Callable[[F], F]:
     """An option; its help is `opt.<its first long name>` unless said."""
     long = next(name for name in names if name.startswith("--"))
@@ -96,19 +106,24 @@ def json_option(function: F) -> F:
     return option("--json", "as_json", is_flag=True)(function)
 
 
+def heading(key: str) -> str:
+    """What stands above a part of a help text."""
+    return colour(words(key), "bold")
+
+
 def _options(command: click.Command, ctx: click.Context) -> list[str]:
     rows = []
     for parameter in command.get_params(ctx):
         if isinstance(parameter, click.Option) and not parameter.hidden:
             names = ", ".join([*parameter.opts, *parameter.secondary_opts])
             value = "" if parameter.is_flag else f" {parameter.make_metavar(ctx)}"
-            rows.append([names + value, _about(parameter)])
+            rows.append([names + value, about(parameter)])
     # a long help text is worth more than one line of it
     columns = terminal_width()
     return table(rows, indent="  ", columns=None if columns is None else max(columns, 160))
 
 
-def _about(option: click.Option) -> str:
+def about(option: click.Option) -> str:
     key = option.help or ""
     if key.startswith("field."):
         from stoker.domain.task import fields
@@ -116,3 +131,14 @@ def _about(option: click.Option) -> str:
         field = next(field for field in fields() if f"field.{field.name}" == key)
         return about_field(key, field.meta.description or "", language())
     return words(key)
+
+
+def _examples(text: str) -> list[str]:
+    """One example per line, and beside it what it is for."""
+    pairs = [line.partition("  # ")[::2] for line in text.split("\n")]
+    noted = [width(typed) for typed, note in pairs if note]
+    size = max((columns for columns in noted if columns <= MOST_ALIGNED), default=0)
+    return [
+        f"  {pad(typed, size)}  {colour(f'# {note}', 'dim')}" if note else f"  {typed}"
+        for typed, note in pairs
+    ]

@@ -15,14 +15,15 @@ import click
 from typing_extensions import override
 
 from .command import Group
-from .say import Refusal, refuse, words
-from .screen import clean, table
+from .say import Refusal, refuse
+from .screen import clean
 
 COMMANDS = (
     "up", "down", "submit", "ls", "show", "why", "logs", "wait", "cancel", "hold", "release", "edit",
-    "move", "resubmit", "requeue", "delete", "nodes", "drain", "resume", "reset", "config", "version",
+    "move", "resubmit", "requeue", "delete", "nodes", "drain", "resume", "reset", "config", "help",
+    "version",
 )  # fmt: skip
-"""In the order of `stoker --help`; each is a module here with a `command` in it."""
+"""Each is a module here with a `command` in it; headings.py says where `stoker --help` lists it."""
 
 ON_THE_SERVER = ("up", "down", "reset")
 """Commands that work on the machine that serves, which has to be Linux; all others work anywhere."""
@@ -49,9 +50,9 @@ class Stoker(Group):
 
     @override
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        rows = [[name, words(f"help.{name}")] for name in COMMANDS]
-        lines = [words("help.stoker"), "", *table(rows, indent="  "), "", words("help.stoker.more")]
-        formatter.write("\n".join(lines) + "\n")
+        from .headings import overview
+
+        formatter.write("\n".join(overview(COMMANDS)) + "\n")
 
 
 @click.group("stoker", cls=Stoker, invoke_without_command=True, add_help_option=False)

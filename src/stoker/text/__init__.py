@@ -71,7 +71,7 @@ def state_word(state: str, outcome: str | None, language: str) -> str:
 
 def phrase(key: str, language: str, **values: object) -> str:
     """A sentence of the command line. Its key is ours: an unknown one is a bug and raises."""
-    return _fill(_phrases(language)[key], values, language)
+    return _fill(_phrases(key, language)[key], values, language)
 
 
 def about_field(name: str, description: str, language: str) -> str:
@@ -180,9 +180,20 @@ def _catalogue(language: str) -> Mapping[str, str]:
     return TEXTS
 
 
-def _phrases(language: str) -> Mapping[str, str]:
+def _phrases(key: str, language: str) -> Mapping[str, str]:
+    """Where the key's sentence is. What few commands need has a catalogue of its own."""
+    if key.endswith(".examples"):
+        return _examples(language)
     if language == "zh":
         from .zh_cli import PHRASES  # noqa: PLC0415 - one language is enough
     else:
         from .en_cli import PHRASES  # noqa: PLC0415
     return PHRASES
+
+
+def _examples(language: str) -> Mapping[str, str]:
+    if language == "zh":
+        from .zh_examples import EXAMPLES  # noqa: PLC0415 - one language is enough
+    else:
+        from .en_examples import EXAMPLES  # noqa: PLC0415
+    return EXAMPLES

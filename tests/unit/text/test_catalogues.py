@@ -18,11 +18,24 @@ from stoker.domain.lifecycle import State
 from stoker.domain.outcome import OUTCOME_OF
 from stoker.domain.task import fields
 from stoker.runner.reason import REASONS
-from stoker.text import en, en_cli, zh, zh_cli
+from stoker.text import (
+    en,
+    en_cli,
+    en_examples,
+    zh,
+    zh_cli,
+    zh_examples,
+)
 
 from .codes import SOURCE, codes_in_source, default_codes
 
-CATALOGUES = [(en.TEXTS, zh.TEXTS), (en_cli.PHRASES, zh_cli.PHRASES)]
+CATALOGUES = [
+    (en.TEXTS, zh.TEXTS),
+    (en_cli.PHRASES, zh_cli.PHRASES),
+    (en_examples.EXAMPLES, zh_examples.EXAMPLES),
+]
+SPOKEN = en_cli.PHRASES | en_examples.EXAMPLES
+"""Everything the command line says."""
 DECLARED = ("field.", "setting.")
 """In English these are the declarations themselves."""
 
@@ -57,7 +70,7 @@ def test_chinese_is_chinese(english: dict[str, str], chinese: dict[str, str]) ->
 
 
 def test_no_sentence_has_a_stray_placeholder() -> None:
-    for catalogue in (en.TEXTS, zh.TEXTS, en_cli.PHRASES, zh_cli.PHRASES):
+    for catalogue in (one for pair in CATALOGUES for one in pair):
         for key, template in catalogue.items():
             if not key.startswith(DECLARED):
                 assert all(name.isidentifier() for name in placeholders(template)), key
@@ -157,10 +170,10 @@ def test_every_command_and_event_has_words() -> None:
 
 def test_every_phrase_the_commands_use_exists_and_is_used() -> None:
     exact, beginnings = _phrases_in_cli()
-    assert exact - set(en_cli.PHRASES) == set()
+    assert exact - set(SPOKEN) == set()
     unused = {
         key
-        for key in en_cli.PHRASES
+        for key in SPOKEN
         if key not in exact and not key.startswith((*beginnings, "opt.", "event."))
     }
     assert unused == set()
@@ -171,14 +184,14 @@ def _phrases_in_cli() -> tuple[set[str], set[str]]:
     computed ones."""
     exact: set[str] = set()
     beginnings: set[str] = set()
-    heads = {key.partition(".")[0] for key in en_cli.PHRASES}
-    for path in (*(SOURCE / "cli").glob("*.py"), *(SOURCE / "client").glob("*.py")):
+    heads = {key.partition(".")[0] for key in SPOKEN}
+    for path in (*(SOURCE / "cli").rglob("*.py"), *(SOURCE / "client").glob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.JoinedStr) and isinstance(node.values[0], ast.Constant):
                 beginnings.add(str(node.values[0].value))
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
                 head, dot, rest = node.value.partition(".")
-                if node.value in en_cli.PHRASES or (
+                if node.value in SPOKEN or (
                     dot and head in heads and rest.replace("_", "").isalpha()
                 ):
                     exact.add(node.value)

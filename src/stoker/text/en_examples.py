@@ -1,0 +1,112 @@
+"""English: examples of every command, for its help. Same keys as zh_examples.py (a test says so).
+
+One example per line, as it is typed; after two blanks and `#` what it is for. A test parses each.
+"""
+
+from __future__ import annotations
+
+EXAMPLES: dict[str, str] = {
+    "help.up.examples": (
+        "stoker up  # in the foreground; Ctrl-C ends the server\n"
+        "stoker up --detach --simulate-gpus 4  # try it without GPUs\n"
+        "stoker up --listen [::1]:7433"
+    ),
+    "help.down.examples": (
+        "stoker down  # the server ends, tasks go on\n"
+        "stoker down --stop-tasks --yes  # everything ends"
+    ),
+    "help.submit.examples": (
+        "stoker submit --gpus 1 -- python train.py --lr 0.1\n"
+        "stoker submit -g 2 -t 12h -c 'cd ~/work && python train.py'\n"
+        "stoker submit train.sh  # with a line such as: #STOKER --gpus 2 --time-limit 2h\n"
+        "stoker submit --array 0-99%8 --after 12:ok -c 'python run.py $STOKER_ARRAY_INDEX'\n"
+        "stoker submit --sweep lr=1e-3,1e-4 --sweep seed=0..4 -- python train.py --lr {{lr}} --seed {{seed}}\n"
+        "stoker submit --dry-run -g 4 -- python train.py  # would it start now?"
+    ),
+    "help.ls.examples": (
+        "stoker ls\n"
+        "stoker ls -a -n 20  # the last 20, finished ones too\n"
+        "stoker ls -s running -s starting\n"
+        "stoker ls 17  # the elements of array 17"
+    ),
+    "help.show.examples": (
+        "stoker show 17\n"
+        "stoker show 17_3  # one element of an array\n"
+        "stoker show --json 17 | jq .task.state"
+    ),
+    "help.why.examples": (
+        "stoker why 17\n"
+        "stoker why --json 17  # for a program"
+    ),
+    "help.logs.examples": (
+        "stoker logs -f 17  # follow it to the end\n"
+        "stoker logs --tail 20 17\n"
+        "stoker logs 17 > output.txt  # every byte as it was"
+    ),
+    "help.wait.examples": (
+        "stoker wait 17 18 && echo both are done\n"
+        "stoker wait --timeout 10m 17  # at most ten minutes"
+    ),
+    "help.cancel.examples": (
+        "stoker cancel 17\n"
+        "stoker cancel 17 18 20_3  # several; 20_3 is one element of array 20"
+    ),
+    "help.hold.examples": (
+        "stoker hold 17\n"
+        "stoker submit --hold -- python train.py  # held from the beginning"
+    ),
+    "help.release.examples": (
+        "stoker release 17\n"
+        "stoker release --anyway 18  # although the task before it failed"
+    ),
+    "help.edit.examples": (
+        "stoker edit 17 --gpus 2 --time-limit 4h\n"
+        "stoker edit 17 --unset gpu-model  # any model will do\n"
+        "stoker edit 17 -- python train.py --lr 0.01"
+    ),
+    "help.move.examples": (
+        "stoker move 17 --first\n"
+        "stoker move 17 --after 12  # right behind task 12"
+    ),
+    "help.resubmit.examples": (
+        "stoker resubmit 17\n"
+        "stoker resubmit 17 --failed  # what failed of an array\n"
+        "stoker resubmit 17 18  # both, as two new tasks"
+    ),
+    "help.requeue.examples": (
+        "stoker requeue 17\n"
+        "stoker requeue 17 18  # both start again from the beginning"
+    ),
+    "help.delete.examples": (
+        "stoker delete 17\n"
+        "stoker delete 17 --with-successors --yes  # without being asked"
+    ),
+    "help.nodes.examples": (
+        "stoker nodes\n"
+        "stoker nodes --json | jq '.[].cards[].utilisation'  # for a program"
+    ),
+    "help.drain.examples": (
+        "stoker drain lab1\n"
+        "stoker drain lab1 --why 'new driver on Friday'"
+    ),
+    "help.resume.examples": (
+        "stoker resume lab1\n"
+        "stoker resume lab1 --json  # for a program"
+    ),
+    "help.reset.examples": (
+        "stoker reset\n"
+        "stoker reset --yes  # without being asked"
+    ),
+    "help.config.examples": (
+        "stoker config show\n"
+        "stoker config show --json  # for a program"
+    ),
+    "help.help.examples": (
+        "stoker help\n"
+        "stoker help submit  # the same as stoker submit --help"
+    ),
+    "help.version.examples": (
+        "stoker version\n"
+        "stoker version --json  # for a program"
+    ),
+}  # fmt: skip

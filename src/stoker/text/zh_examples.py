@@ -1,0 +1,112 @@
+"""中文：每个命令的示例，用于帮助。键与 en_examples.py 相同（有测试保证）。
+
+每行一个示例，照原样输入；两个空格和 `#` 之后说明用途。测试会解析每一个示例。
+"""
+
+from __future__ import annotations
+
+EXAMPLES: dict[str, str] = {
+    "help.up.examples": (
+        "stoker up  # 在前台运行；Ctrl-C 停止服务器\n"
+        "stoker up --detach --simulate-gpus 4  # 没有 GPU 也可试用\n"
+        "stoker up --listen [::1]:7433"
+    ),
+    "help.down.examples": (
+        "stoker down  # 停止服务器，任务继续\n"
+        "stoker down --stop-tasks --yes  # 全部停止"
+    ),
+    "help.submit.examples": (
+        "stoker submit --gpus 1 -- python train.py --lr 0.1\n"
+        "stoker submit -g 2 -t 12h -c 'cd ~/work && python train.py'\n"
+        "stoker submit train.sh  # 脚本内写：#STOKER --gpus 2 --time-limit 2h\n"
+        "stoker submit --array 0-99%8 --after 12:ok -c 'python run.py $STOKER_ARRAY_INDEX'\n"
+        "stoker submit --sweep lr=1e-3,1e-4 --sweep seed=0..4 -- python train.py --lr {{lr}} --seed {{seed}}\n"
+        "stoker submit --dry-run -g 4 -- python train.py  # 现在能启动吗？"
+    ),
+    "help.ls.examples": (
+        "stoker ls\n"
+        "stoker ls -a -n 20  # 最近 20 个，包括历史任务\n"
+        "stoker ls -s running -s starting\n"
+        "stoker ls 17  # 批量任务 17 中的每一个"
+    ),
+    "help.show.examples": (
+        "stoker show 17\n"
+        "stoker show 17_3  # 批量任务中的一个\n"
+        "stoker show --json 17 | jq .task.state"
+    ),
+    "help.why.examples": (
+        "stoker why 17\n"
+        "stoker why --json 17  # 供程序使用"
+    ),
+    "help.logs.examples": (
+        "stoker logs -f 17  # 跟随到结束\n"
+        "stoker logs --tail 20 17\n"
+        "stoker logs 17 > output.txt  # 逐字节相同"
+    ),
+    "help.wait.examples": (
+        "stoker wait 17 18 && echo 都完成了\n"
+        "stoker wait --timeout 10m 17  # 最多十分钟"
+    ),
+    "help.cancel.examples": (
+        "stoker cancel 17\n"
+        "stoker cancel 17 18 20_3  # 多个；20_3 是批量任务 20 中的一个"
+    ),
+    "help.hold.examples": (
+        "stoker hold 17\n"
+        "stoker submit --hold -- python train.py  # 一开始就未就绪"
+    ),
+    "help.release.examples": (
+        "stoker release 17\n"
+        "stoker release --anyway 18  # 即使前驱任务运行错误"
+    ),
+    "help.edit.examples": (
+        "stoker edit 17 --gpus 2 --time-limit 4h\n"
+        "stoker edit 17 --unset gpu-model  # 任何型号都可以\n"
+        "stoker edit 17 -- python train.py --lr 0.01"
+    ),
+    "help.move.examples": (
+        "stoker move 17 --first\n"
+        "stoker move 17 --after 12  # 紧跟在任务 12 之后"
+    ),
+    "help.resubmit.examples": (
+        "stoker resubmit 17\n"
+        "stoker resubmit 17 --failed  # 批量任务中运行错误的部分\n"
+        "stoker resubmit 17 18  # 两个都作为新任务"
+    ),
+    "help.requeue.examples": (
+        "stoker requeue 17\n"
+        "stoker requeue 17 18  # 两个都从头运行"
+    ),
+    "help.delete.examples": (
+        "stoker delete 17\n"
+        "stoker delete 17 --with-successors --yes  # 不再询问"
+    ),
+    "help.nodes.examples": (
+        "stoker nodes\n"
+        "stoker nodes --json | jq '.[].cards[].utilisation'  # 供程序使用"
+    ),
+    "help.drain.examples": (
+        "stoker drain lab1\n"
+        "stoker drain lab1 --why '周五更换驱动'"
+    ),
+    "help.resume.examples": (
+        "stoker resume lab1\n"
+        "stoker resume lab1 --json  # 供程序使用"
+    ),
+    "help.reset.examples": (
+        "stoker reset\n"
+        "stoker reset --yes  # 不再询问"
+    ),
+    "help.config.examples": (
+        "stoker config show\n"
+        "stoker config show --json  # 供程序使用"
+    ),
+    "help.help.examples": (
+        "stoker help\n"
+        "stoker help submit  # 与 stoker submit --help 相同"
+    ),
+    "help.version.examples": (
+        "stoker version\n"
+        "stoker version --json  # 供程序使用"
+    ),
+}  # fmt: skip
