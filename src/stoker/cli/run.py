@@ -19,7 +19,7 @@ from .say import Refusal, refuse
 from .screen import clean
 
 COMMANDS = (
-    "up", "down", "submit", "ls", "show", "why", "logs", "wait", "cancel", "hold", "release", "edit",
+    "up", "down", "submit", "ls", "show", "why", "top", "logs", "wait", "cancel", "hold", "release", "edit",
     "move", "resubmit", "requeue", "delete", "nodes", "drain", "resume", "reset", "config", "help",
     "version",
 )  # fmt: skip

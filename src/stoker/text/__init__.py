@@ -74,6 +74,11 @@ def phrase(key: str, language: str, **values: object) -> str:
     return _fill(_phrases(key, language)[key], values, language)
 
 
+def knows_phrase(key: str, language: str) -> bool:
+    """Whether the command line has words for it."""
+    return key in _phrases(key, language)
+
+
 def about_field(name: str, description: str, language: str) -> str:
     """What a field of a task or a setting means; English is the declaration itself."""
     return description if language == "en" else _catalogue(language).get(name, description)
@@ -182,12 +187,22 @@ def _catalogue(language: str) -> Mapping[str, str]:
 
 def _phrases(key: str, language: str) -> Mapping[str, str]:
     """Where the key's sentence is. What few commands need has a catalogue of its own."""
+    if key.startswith("top."):
+        return _of_top(language)
     if key.endswith(".examples"):
         return _examples(language)
     if language == "zh":
         from .zh_cli import PHRASES  # noqa: PLC0415 - one language is enough
     else:
         from .en_cli import PHRASES  # noqa: PLC0415
+    return PHRASES
+
+
+def _of_top(language: str) -> Mapping[str, str]:
+    if language == "zh":
+        from .zh_top import PHRASES  # noqa: PLC0415 - one language is enough
+    else:
+        from .en_top import PHRASES  # noqa: PLC0415
     return PHRASES
 
 

@@ -38,6 +38,12 @@ EXAMPLES: dict[str, str] = {
         "stoker why 17\n"
         "stoker why --json 17  # for a program"
     ),
+    "help.top.examples": (
+        "stoker top\n"
+        "stoker top --every 10  # over a slow line\n"
+        "stoker top --once > state.txt  # one picture, into a file\n"
+        "watch -n 5 stoker top  # without keys"
+    ),
     "help.logs.examples": (
         "stoker logs -f 17  # follow it to the end\n"
         "stoker logs --tail 20 17\n"

@@ -38,6 +38,12 @@ EXAMPLES: dict[str, str] = {
         "stoker why 17\n"
         "stoker why --json 17  # 供程序使用"
     ),
+    "help.top.examples": (
+        "stoker top\n"
+        "stoker top --every 10  # 网络较慢时\n"
+        "stoker top --once > state.txt  # 只输出一次，写入文件\n"
+        "watch -n 5 stoker top  # 没有按键"
+    ),
     "help.logs.examples": (
         "stoker logs -f 17  # 跟随到结束\n"
         "stoker logs --tail 20 17\n"

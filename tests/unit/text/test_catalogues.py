@@ -22,9 +22,12 @@ from stoker.text import (
     en,
     en_cli,
     en_examples,
+    en_top,
+    knows_phrase,
     zh,
     zh_cli,
     zh_examples,
+    zh_top,
 )
 
 from .codes import SOURCE, codes_in_source, default_codes
@@ -32,9 +35,10 @@ from .codes import SOURCE, codes_in_source, default_codes
 CATALOGUES = [
     (en.TEXTS, zh.TEXTS),
     (en_cli.PHRASES, zh_cli.PHRASES),
+    (en_top.PHRASES, zh_top.PHRASES),
     (en_examples.EXAMPLES, zh_examples.EXAMPLES),
 ]
-SPOKEN = en_cli.PHRASES | en_examples.EXAMPLES
+SPOKEN = en_cli.PHRASES | en_top.PHRASES | en_examples.EXAMPLES
 """Everything the command line says."""
 DECLARED = ("field.", "setting.")
 """In English these are the declarations themselves."""
@@ -67,6 +71,25 @@ def test_chinese_is_chinese(english: dict[str, str], chinese: dict[str, str]) ->
         "os_error", "ls.gpus", "nodes.gpu", "nodes.limit_cpus", "nodes.limit_memory",
         "show.finished",
     }  # fmt: skip
+
+
+def test_every_reason_to_wait_has_a_few_words_for_a_column() -> None:
+    never = (
+        "no_such_",
+        "too_m",
+        "too_long",
+        "not_in_queue",
+        "estimate_",
+        "try_",
+        "when.",
+        "drained.",
+    )
+    waits = {code for code in AGREED if not code.startswith(never)}
+    assert len(waits) >= 20
+    assert [code for code in waits if not knows_phrase(f"top.why.{code}", "en")] == []
+    for code in waits:  # and says nothing that the reason does not carry
+        known = placeholders(en.TEXTS[code]) | placeholders(en.TEXTS.get(f"{code}.since", ""))
+        assert placeholders(en_top.PHRASES[f"top.why.{code}"]) <= known, code
 
 
 def test_no_sentence_has_a_stray_placeholder() -> None:
