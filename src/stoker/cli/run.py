@@ -21,9 +21,11 @@ from .screen import clean
 COMMANDS = (
     "up", "down", "submit", "ls", "show", "why", "top", "logs", "wait", "cancel", "hold", "release", "edit",
     "move", "resubmit", "requeue", "delete", "nodes", "drain", "resume", "reset", "config", "help",
-    "version",
+    "completion", "version",
 )  # fmt: skip
 """Each is a module here with a `command` in it; headings.py says where `stoker --help` lists it."""
+COMPLETE = "__complete"
+"""What only the scripts of `stoker completion` call."""
 
 ON_THE_SERVER = ("up", "down", "reset")
 """Commands that work on the machine that serves, which has to be Linux; all others work anywhere."""
@@ -76,7 +78,12 @@ def run(args: list[str]) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     try:
-        code = stoker.main(args, prog_name="stoker", standalone_mode=False)
+        if args[:1] == [COMPLETE]:
+            from .complete import answer
+
+            code = answer(stoker, args[1:])
+        else:
+            code = stoker.main(args, prog_name="stoker", standalone_mode=False)
         sys.stdout.flush()
     except Refusal as refusal:
         return _complain(refusal.line, refusal.field)

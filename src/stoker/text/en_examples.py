@@ -111,6 +111,11 @@ EXAMPLES: dict[str, str] = {
         "stoker help\n"
         "stoker help submit  # the same as stoker submit --help"
     ),
+    "help.completion.examples": (
+        "stoker completion bash > ~/.local/share/bash-completion/completions/stoker  # instead of the line in .bashrc\n"
+        "stoker completion zsh > ~/.zfunc/_stoker  # a folder of your fpath\n"
+        "stoker completion fish > ~/.config/fish/completions/stoker.fish"
+    ),
     "help.version.examples": (
         "stoker version\n"
         "stoker version --json  # for a program"

@@ -111,6 +111,11 @@ EXAMPLES: dict[str, str] = {
         "stoker help\n"
         "stoker help submit  # 与 stoker submit --help 相同"
     ),
+    "help.completion.examples": (
+        "stoker completion bash > ~/.local/share/bash-completion/completions/stoker  # 代替 .bashrc 中的一行\n"
+        "stoker completion zsh > ~/.zfunc/_stoker  # fpath 中的目录\n"
+        "stoker completion fish > ~/.config/fish/completions/stoker.fish"
+    ),
     "help.version.examples": (
         "stoker version\n"
         "stoker version --json  # 供程序使用"

@@ -131,6 +131,10 @@ def test_colour_only_on_a_terminal_and_if_wanted(
     assert "\x1b" not in capsys.readouterr().out
 
 
-def test_help_answers_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_and_completion_answer_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["help", "ls", "--json"]) == 0
     assert capsys.readouterr().out.startswith('{"help": "Usage: stoker ls')
+    assert run(["completion", "zsh", "--json"]) == 0
+    assert capsys.readouterr().out.startswith('{"shell": "zsh"')
+    assert run(["completion", "csh"]) == 2
+    assert "bash, zsh, fish" in capsys.readouterr().err
