@@ -23,7 +23,7 @@ from stoker.client import Client, Refused, ServerUnreachable
 from stoker.wire import TaskView, WaitReason
 
 from .log import LogTail
-from .model import WAITING, Explained, Lost, News, Order, Said, Seen
+from .model import WAITING, Broken, Explained, Lost, News, Order, Said, Seen
 
 MOST_TASKS = 500
 """More than anybody reads; the header's counts are of these."""
@@ -31,6 +31,8 @@ EXPLAINED_AT_ONCE = 8
 """Asking why takes the server a while: not everything each time."""
 PAUSE_S = 0.2
 """Between two looks, however much happens."""
+TASKS_S = 10.0
+"""Tasks are asked for after this time even if nothing seems to have happened to them."""
 LOG_S = 0.5
 RETRY_S = 1.0
 TIMEOUT_S = 10.0
@@ -69,10 +71,18 @@ class Feed:
         self._turn = 0
         self._log: LogTail | None = None
         self._changed = True
+        self._tasks_at = 0.0
 
     def start(self) -> None:
         for work in (self._listen, self._serve):
-            threading.Thread(target=work, daemon=True).start()
+            threading.Thread(target=self._guarded, args=(work,), daemon=True).start()
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        """A bug in a thread must not look like a server with nothing to say."""
+        try:
+            work()
+        except Exception as error:
+            self._deliver(Broken(error))
 
     def order(self, order: Order) -> None:
         self._inbox.put(order)
@@ -135,8 +145,8 @@ class Feed:
 
     def _look(self, client: Client) -> None:
         explain = self._due()
-        if self._changed:
-            self._changed = False
+        if self._changed or time.monotonic() - self._tasks_at >= TASKS_S:
+            self._changed, self._tasks_at = False, time.monotonic()
             try:
                 self._deliver(look(client, explain))
             except ServerUnreachable:

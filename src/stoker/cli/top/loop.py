@@ -45,7 +45,10 @@ def run(scene: Scene, every_s: float) -> None:
             now = datetime.now(UTC)
             terminal.write(painter.paint(render(scene, columns, rows, now), columns, rows))
             feed.watch(visible(scene, columns, rows, now))
-            data = terminal.read(ESCAPE_S if keys.is_waiting else _until_next(every_s))
+            try:
+                data = terminal.read(ESCAPE_S if keys.is_waiting else _until_next(every_s))
+            except EOFError:
+                return  # nobody is there any more
             pressed = keys.feed(data) if data or not keys.is_waiting else keys.flush()
             for key in pressed:
                 orders = scene.press(key, page_size(scene, columns, rows, now))

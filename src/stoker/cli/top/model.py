@@ -64,7 +64,13 @@ class Written(NamedTuple):
     """What was shown before is not part of it."""
 
 
-News = Seen | Lost | Said | Explained | Written
+class Broken(NamedTuple):
+    """A bug of ours: it is shown as every other one."""
+
+    error: Exception
+
+
+News = Seen | Lost | Said | Explained | Written | Broken
 
 
 # ---- what is to be done
@@ -135,6 +141,8 @@ class Scene:
             case Written():
                 if self.view == "log" and self.about == news.id:
                     self._write(news)
+            case Broken():
+                raise news.error
 
     def _see(self, seen: Seen) -> None:
         self.lost_at = None

@@ -80,7 +80,10 @@ class Terminal:
             self._stop_here()
         if self._in not in ready:
             return b""
-        data = os.read(self._in, 1024)
+        try:
+            data = os.read(self._in, 1024)
+        except OSError:
+            data = b""
         if not data:
             raise EOFError
         return data

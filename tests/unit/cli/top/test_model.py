@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stoker.cli.top.model import Order, Said, Seen
+from stoker.cli.top.model import Broken, Order, Said, Seen
 from stoker.cli.top.short import short
 from stoker.wire import WaitReason
 
@@ -92,6 +92,11 @@ def test_mine_or_everybodys() -> None:
     assert "50" not in [one.id for one in scene.tasks]
     scene.press("a", 5)
     assert "50" in [one.id for one in scene.tasks]
+
+
+def test_a_bug_beside_the_screen_is_not_swallowed() -> None:
+    with pytest.raises(ZeroDivisionError):
+        lab().hear(Broken(ZeroDivisionError()))
 
 
 def test_a_notice_is_gone_with_the_next_key() -> None:
