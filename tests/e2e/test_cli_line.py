@@ -232,7 +232,7 @@ def test_edit_while_it_waits(stoker: Stoker) -> None:
         ["--name", "a", "→", "b"],
         ["--env", "SEED", "→", "SEED,", "NEW"],
         ["--gpus", "4", "→", "1"],
-        ["--time-limit", "-", "→", "7200s"],
+        ["--time-limit", "-", "→", "2h"],
     ]
     spec = stoker.task(id)["spec"]
     assert (spec["name"], spec["env"], spec["gpus"]) == ("b", {"SEED": "1", "NEW": "2"}, 1)

@@ -118,9 +118,7 @@ def _options(command: click.Command, ctx: click.Context) -> list[str]:
             names = ", ".join([*parameter.opts, *parameter.secondary_opts])
             value = "" if parameter.is_flag else f" {parameter.make_metavar(ctx)}"
             rows.append([names + value, about(parameter)])
-    # a long help text is worth more than one line of it
-    columns = terminal_width()
-    return table(rows, indent="  ", columns=None if columns is None else max(columns, 160))
+    return table(rows, indent="  ", columns=terminal_width(), wrapped=True)
 
 
 def about(option: click.Option) -> str:

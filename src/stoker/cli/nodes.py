@@ -15,7 +15,7 @@ from stoker.wire import CardView, NodeView
 from .command import command as declare
 from .command import json_option
 from .say import tell, words
-from .screen import clean, colour, table, terminal_width
+from .screen import clean, colour, table, terminal_width, wrap
 from .shown import ago, clock
 
 LIMITS = ("cpus", "memory")
@@ -41,17 +41,14 @@ def describe(node: NodeView) -> Iterator[str]:
     yield _headline(node)
     if node.drained is not None:
         yield "  " + colour(words("nodes.drained", why=node.drained), "yellow")
-    yield (
-        "  "
-        + words(
-            "nodes.room",
-            cpus=node.cpus,
-            cpus_held=node.cpus_held,
-            memory=memory(node.memory_mib),
-            memory_held=memory(node.memory_held_mib),
-        )
-        + _sampled(node)
+    room = words(
+        "nodes.room",
+        cpus=node.cpus,
+        cpus_held=node.cpus_held,
+        memory=memory(node.memory_mib),
+        memory_held=memory(node.memory_held_mib),
     )
+    yield from wrap(f"  {room}{_sampled(node)}", terminal_width())
     if node.cards:
         names = ("gpu", "model", "task", "memory", "use", "heat", "foreign")
         rows = [[words(f"nodes.{name}") for name in names], *map(_card, node.cards)]

@@ -268,4 +268,15 @@ def words_of(field: Field, value: Any) -> Iterator[list[str]]:
         else:
             yield from ([flag, item] for item in value)
     else:
-        yield [flag, f"{value}{field.unit}" if field.unit else str(value)]
+        yield [flag, _amount(value, field.unit) if field.unit else str(value)]
+
+
+def _amount(value: int, unit: str) -> str:
+    """As a person would type it: `2h30m`, `8G`, never a fraction."""
+    if unit == "MiB":
+        return f"{value // 1024}G" if value and value % 1024 == 0 else f"{value}M"
+    parts = []
+    for name, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
+        count, value = divmod(value, size)
+        parts += [f"{count}{name}"] if count else []
+    return "".join(parts) or "0s"

@@ -77,13 +77,14 @@ def run(args: list[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
+    result: object
     try:
         if args[:1] == [COMPLETE]:
             from .complete import answer
 
-            code = answer(stoker, args[1:])
+            result = answer(stoker, args[1:])
         else:
-            code = stoker.main(args, prog_name="stoker", standalone_mode=False)
+            result = stoker.main(args, prog_name="stoker", standalone_mode=False)
         sys.stdout.flush()
     except Refusal as refusal:
         return _complain(refusal.line, refusal.field)
@@ -102,7 +103,7 @@ def run(args: list[str]) -> int:
         code, line, field = explained
         _complain(line, field)
         return code
-    return code if isinstance(code, int) else 0
+    return result if isinstance(result, int) else 0
 
 
 def _complain(line: str, field: str) -> int:

@@ -21,6 +21,9 @@ COLOURS = {
 _UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
+LEAST_LAST = 10
+"""Columns that the last cell of a row keeps, however narrow it is."""
+_CLOSING = "，。；：！？、）】》”’,.;:!?)]"
 _NAMED = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
@@ -47,6 +50,27 @@ def fit(text: str, columns: int) -> str:
             break
         kept.append(character)
     return "".join(kept) + "…" if columns > 0 else ""
+
+
+def wrap(text: str, columns: int | None) -> list[str]:
+    """`text` in lines of at most so many columns, broken at blanks where there are some; what
+    is continued keeps the indent. With None nobody looks at it on a terminal: one line."""
+    if columns is None or width(text) <= columns:
+        return [text]
+    indent = " " * min(len(text) - len(text.lstrip(" ")), columns // 3)
+    lines, line, used = [], "", 0
+    for character in text:
+        size = _columns(character)
+        if used + size > columns and line != indent:
+            kept, rest = _broken(line, character)
+            if width(indent + rest) + size > columns:
+                kept, rest = line, ""
+            lines.append(kept)
+            line = indent + rest
+            used = width(line)
+        if character != " " or line != indent or not lines:
+            line, used = line + character, used + size
+    return [*lines, line]
 
 
 def pad(text: str, columns: int) -> str:
@@ -88,8 +112,10 @@ def table(
     colours: Sequence[Sequence[str]] = (),
     columns: int | None = None,
     indent: str = "",
+    wrapped: bool = False,
 ) -> list[str]:
-    """Lines with aligned cells. The last cell is cut to fit `columns`, the others never are."""
+    """Lines with aligned cells. The last cell is cut to fit `columns`, or goes on below itself
+    when `wrapped`; the others never are."""
     if not rows:
         return []
     sizes = [max(width(row[n]) for row in rows) for n in range(len(rows[0]))]
@@ -97,12 +123,28 @@ def table(
     lines = []
     for number, row in enumerate(rows):
         cells = [pad(cell, size) for cell, size in zip(row[:-1], sizes, strict=False)]
-        last = row[-1] if columns is None else fit(row[-1], max(columns - taken, 10))
-        cells.append(last)
-        if number < len(colours):
-            cells = [colour(cell, name) for cell, name in zip(cells, colours[number], strict=True)]
-        lines.append((indent + "  ".join(cells)).rstrip())
+        room = None if columns is None else max(columns - taken, LEAST_LAST)
+        last, *more = wrap(row[-1], room) if wrapped else [_cut(row[-1], room)]
+        tints = colours[number] if number < len(colours) else [""] * len(row)
+        dressed = [colour(cell, name) for cell, name in zip([*cells, last], tints, strict=True)]
+        lines.append((indent + "  ".join(dressed)).rstrip())
+        lines += [" " * taken + colour(piece, tints[-1]) for piece in more]
     return lines
+
+
+def _cut(text: str, columns: int | None) -> str:
+    return text if columns is None else fit(text, columns)
+
+
+def _broken(line: str, following: str) -> tuple[str, str]:
+    """A full line at its last blank, if that is not too far away; closing marks stay with what
+    they close."""
+    if following == " ":
+        return line, ""
+    at = line.rfind(" ")
+    if at > len(line) // 2:
+        return line[:at].rstrip(" "), line[at + 1 :]
+    return (line[:-1], line[-1:]) if following in _CLOSING and len(line) > 1 else (line, "")
 
 
 def _escape(character: str) -> str:

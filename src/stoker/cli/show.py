@@ -22,7 +22,7 @@ from .command import json_option
 from .options import as_typed
 from .reasons import told
 from .say import language, words
-from .screen import clean, colour, fit, table
+from .screen import clean, colour, fit, pad, table, terminal_width, width
 from .shown import (
     ago,
     between,
@@ -42,6 +42,7 @@ MOST_FAILED = 10
 MOST_OPTION = 300
 """Columns of one option; values of a sweep may be many."""
 FAILED = ("failed", "timed_out", "lost")
+COPIED = ("command", "workdir", "options")
 
 
 @declare("show")
@@ -62,17 +63,28 @@ def describe(found: TaskDetail, failed: Sequence[TaskView] = ()) -> Iterator[str
     """Everything there is to say, line by line. `failed`: elements that did, at least some."""
     task = found.task
     yield colour(words("show.title", id=task.id, title=title(task)), "bold")
-    rows = [[words(f"show.{key}"), text] for key, text in _facts(found)]
-    tints = [["dim", state_colour(task) if n == 0 else ""] for n in range(len(rows))]
-    yield from table(rows, indent="  ", colours=tints)
+    yield from _facts_lines(found)
     yield from _failed_lines(task, failed)
     if found.attempts:
         yield words("show.attempts")
-        yield from table([_attempt(attempt) for attempt in found.attempts], indent="  ")
+        rows = [_attempt(attempt) for attempt in found.attempts]
+        yield from table(rows, indent="  ", columns=terminal_width(), wrapped=True)
     if found.events:
         yield words("show.events")
-        last = found.events[-MOST_EVENTS:]
-        yield from table([[clock(event.at), _event(event)] for event in last], indent="  ")
+        rows = [[clock(event.at), _event(event)] for event in found.events[-MOST_EVENTS:]]
+        yield from table(rows, indent="  ", columns=terminal_width(), wrapped=True)
+
+
+def _facts_lines(found: TaskDetail) -> Iterator[str]:
+    """Sentences go on below themselves; what one may want to copy is left in one piece."""
+    facts = list(_facts(found))
+    size = max(width(words(f"show.{key}")) for key, _ in facts)
+    columns = terminal_width()
+    for number, (key, text) in enumerate(facts):
+        tints = [["dim", state_colour(found.task) if number == 0 else ""]]
+        row = [pad(words(f"show.{key}"), size), text]
+        fitted = None if key in COPIED else columns
+        yield from table([row], indent="  ", colours=tints, columns=fitted, wrapped=True)
 
 
 def _find_failed(client: Client, task: TaskView) -> list[TaskView]:

@@ -23,7 +23,7 @@ from .command import json_option
 from .options import flag_of, words_of
 from .reasons import sentence, told
 from .say import language, words
-from .screen import clean, table
+from .screen import clean, table, terminal_width, wrap
 from .shown import between, clock, placed_on, progress, state, title
 from .task_id import id_argument
 
@@ -56,7 +56,7 @@ def describe(task: TaskView, found: WhyView) -> Iterator[str]:
         took = between(task.started_at or task.submitted_at, None)
         yield words("why.live", **known, state=state(task), where=where, took=took)
     else:
-        yield words("why.waits", **known, why=_main(found))
+        yield from wrap(words("why.waits", **known, why=_main(found)), terminal_width())
         yield from details(found, task.id)
 
 
@@ -66,7 +66,7 @@ def describe_preview(found: WhyView) -> Iterator[str]:
         where = "; ".join(placed_on(part.node, part.gpu_ids) for part in found.starts)
         yield words("preview.starts", where=where)
         return
-    yield words("preview.waits", why=_main(found))
+    yield from wrap(words("preview.waits", why=_main(found)), terminal_width())
     yield from details(found, "")
 
 
@@ -78,7 +78,7 @@ def details(found: WhyView, id: str) -> Iterator[str]:
     if found.estimate is not None:
         rows += _labelled("start", [_estimate(found.estimate)])
     rows += _labelled("now", [_suggestion(one, id) for one in found.suggestions])
-    yield from table(rows, indent="  ")
+    yield from table(rows, indent="  ", columns=terminal_width(), wrapped=True)
 
 
 def _labelled(name: str, lines: list[str]) -> list[list[str]]:
@@ -129,7 +129,7 @@ def _estimate(estimate: EstimateView) -> str:
         return basis
     left = max((estimate.at - datetime.now(UTC)).total_seconds(), 0)
     when = words("why.at", clock=clock(estimate.at), left=duration(left, language()))
-    return f"{when} {basis}"
+    return words("why.at_because", when=when, basis=basis)
 
 
 def _suggestion(one: SuggestionView, id: str) -> str:

@@ -102,6 +102,7 @@ PHRASES: dict[str, str] = {
     "why.behind_more": "at least {ahead} before it, {waiting} in all",
     "why.start": "start",
     "why.at": "At {clock}, in {left}.",
+    "why.at_because": "{when} {basis}",
     "why.now": "start now",
     "preview.starts": "It would start now on {where}.",
     "preview.waits": "It would wait: {why}",

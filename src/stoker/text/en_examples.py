@@ -18,9 +18,10 @@ EXAMPLES: dict[str, str] = {
     "help.submit.examples": (
         "stoker submit --gpus 1 -- python train.py --lr 0.1\n"
         "stoker submit -g 2 -t 12h -c 'cd ~/work && python train.py'\n"
-        "stoker submit train.sh  # with a line such as: #STOKER --gpus 2 --time-limit 2h\n"
-        "stoker submit --array 0-99%8 --after 12:ok -c 'python run.py $STOKER_ARRAY_INDEX'\n"
-        "stoker submit --sweep lr=1e-3,1e-4 --sweep seed=0..4 -- python train.py --lr {{lr}} --seed {{seed}}\n"
+        "stoker submit train.sh  # with lines such as: #STOKER --gpus 2 -t 2h\n"
+        "stoker submit --array 0-99%8 -c 'python run.py $STOKER_ARRAY_INDEX'\n"
+        "stoker submit --sweep lr=1e-3,1e-4 -- python train.py --lr {{lr}}\n"
+        "stoker submit --after 12:ok -- python test.py\n"
         "stoker submit --dry-run -g 4 -- python train.py  # would it start now?"
     ),
     "help.ls.examples": (
@@ -112,7 +113,7 @@ EXAMPLES: dict[str, str] = {
         "stoker help submit  # the same as stoker submit --help"
     ),
     "help.completion.examples": (
-        "stoker completion bash > ~/.local/share/bash-completion/completions/stoker  # instead of the line in .bashrc\n"
+        "stoker completion bash > ~/.local/share/bash-completion/completions/stoker\n"
         "stoker completion zsh > ~/.zfunc/_stoker  # a folder of your fpath\n"
         "stoker completion fish > ~/.config/fish/completions/stoker.fish"
     ),

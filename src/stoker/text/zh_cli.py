@@ -100,6 +100,7 @@ PHRASES: dict[str, str] = {
     "why.behind_more": "前面至少有 {ahead} 个，共 {waiting} 个",
     "why.start": "预计开始",
     "why.at": "{clock}，{left}后。",
+    "why.at_because": "{when}{basis}",
     "why.now": "怎样可以立即运行",
     "preview.starts": "会立即在 {where} 启动。",
     "preview.waits": "会等待：{why}",

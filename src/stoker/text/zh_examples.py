@@ -18,9 +18,10 @@ EXAMPLES: dict[str, str] = {
     "help.submit.examples": (
         "stoker submit --gpus 1 -- python train.py --lr 0.1\n"
         "stoker submit -g 2 -t 12h -c 'cd ~/work && python train.py'\n"
-        "stoker submit train.sh  # 脚本内写：#STOKER --gpus 2 --time-limit 2h\n"
-        "stoker submit --array 0-99%8 --after 12:ok -c 'python run.py $STOKER_ARRAY_INDEX'\n"
-        "stoker submit --sweep lr=1e-3,1e-4 --sweep seed=0..4 -- python train.py --lr {{lr}} --seed {{seed}}\n"
+        "stoker submit train.sh  # 脚本内写：#STOKER --gpus 2 -t 2h\n"
+        "stoker submit --array 0-99%8 -c 'python run.py $STOKER_ARRAY_INDEX'\n"
+        "stoker submit --sweep lr=1e-3,1e-4 -- python train.py --lr {{lr}}\n"
+        "stoker submit --after 12:ok -- python test.py\n"
         "stoker submit --dry-run -g 4 -- python train.py  # 现在能启动吗？"
     ),
     "help.ls.examples": (
@@ -112,7 +113,7 @@ EXAMPLES: dict[str, str] = {
         "stoker help submit  # 与 stoker submit --help 相同"
     ),
     "help.completion.examples": (
-        "stoker completion bash > ~/.local/share/bash-completion/completions/stoker  # 代替 .bashrc 中的一行\n"
+        "stoker completion bash > ~/.local/share/bash-completion/completions/stoker\n"
         "stoker completion zsh > ~/.zfunc/_stoker  # fpath 中的目录\n"
         "stoker completion fish > ~/.config/fish/completions/stoker.fish"
     ),

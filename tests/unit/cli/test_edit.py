@@ -78,6 +78,6 @@ def test_what_changed_is_told_without_secrets() -> None:
         "--env": ["SEED, TOKEN", "→", "SEED, TOKEN"],
         "--gpus": ["2", "→", "1"],
         "--urgent": ["no", "→", "yes"],
-        "--time-limit": ["3600s", "→", "-"],
+        "--time-limit": ["1h", "→", "-"],
     }
     assert changes(SPEC, SPEC) == []

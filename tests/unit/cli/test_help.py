@@ -10,11 +10,12 @@ import pytest
 from stoker.cli import screen
 from stoker.cli.headings import HEADINGS, grouped
 from stoker.cli.run import COMMANDS, run, stoker
+from stoker.cli.screen import width
 from stoker.text import en_examples, zh_examples
 
 CATALOGUES = {"en": en_examples.EXAMPLES, "zh": zh_examples.EXAMPLES}
 OPERATORS = set("|&;<>()")
-FEWEST, MOST = 2, 5
+FEWEST, MOST = 2, 6
 
 
 def examples(language: str, name: str) -> list[str]:
@@ -29,6 +30,7 @@ def test_every_command_has_examples_that_parse(name: str, language: str) -> None
     assert any(our_words(line)[0] == name for line in found)
     for line in found:
         parse(our_words(line))
+        assert width(line) <= 78, "too long for a terminal"
 
 
 @pytest.mark.parametrize(

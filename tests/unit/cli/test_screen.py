@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.cli import screen
-from stoker.cli.screen import clean, fit, pad, table, width
+from stoker.cli.screen import clean, fit, pad, table, width, wrap
 
 
 @pytest.mark.parametrize(
@@ -107,3 +107,28 @@ def test_the_terminal_may_say_how_wide_it_is(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(screen, "is_terminal", lambda: True)
     monkeypatch.setenv("COLUMNS", "123")
     assert screen.terminal_width() == 123
+
+
+@given(st.text(alphabet="ab 训，é\u0301🚀", max_size=60), st.integers(min_value=2, max_value=20))
+def test_wrapping_loses_nothing_but_blanks(text: str, columns: int) -> None:
+    lines = wrap(text, columns)
+    assert all(width(line) <= columns for line in lines)
+    assert "".join(lines).replace(" ", "") == text.replace(" ", "")
+
+
+def test_wrapping_at_blanks_and_not_before_a_closing_mark() -> None:
+    assert wrap("Needs 2 of the 4 GPUs on lab1", 12) == ["Needs 2 of", "the 4 GPUs", "on lab1"]
+    assert wrap("  held by  root and others", 14) == ["  held by", "  root and", "  others"]
+    assert wrap("运行未成功，再试。", 10) == ["运行未成", "功，再试。"]
+    assert wrap("long " * 50, None) == ["long " * 50]
+
+
+def test_a_long_last_cell_goes_on_below_itself() -> None:
+    rows = [["why", "Needs 2 of the 4 GPUs on lab1"], ["in line", "first of 1"]]
+    assert table(rows, columns=24, indent="  ", wrapped=True) == [
+        "  why      Needs 2 of",
+        "           the 4 GPUs on",
+        "           lab1",
+        "  in line  first of 1",
+    ]
+    assert len(table(rows, columns=None, wrapped=True)) == 2

@@ -80,7 +80,7 @@ def test_a_task_in_words() -> None:
     text = "\n".join(show.describe(detail(task, attempts=(attempt,), events=events)))
     for part in (
         "Task 17: python a.py", "failed after 3 min on node-a, GPU 0, 1", "It was killed.",
-        "/data", "--gpus 2", "--time-limit 7200s", "--env TOKEN=…", "often the machine ran out",
+        "/data", "--gpus 2", "--time-limit 2h", "--env TOKEN=…", "often the machine ran out",
         "placed on node-a", "asked to stop by ana", "Invented", "1 min",
     ):  # fmt: skip
         assert part in text, part

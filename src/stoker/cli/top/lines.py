@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from stoker.cli.say import words
-from stoker.cli.screen import clean, fit, pad, width
+from stoker.cli.screen import clean, fit, pad, width, wrap
 from stoker.cli.shown import gpus, progress, since, state, state_colour, title
 from stoker.wire import TaskView
 
@@ -210,24 +210,3 @@ def _tail(text: Sequence[str], columns: int, most: int, back: int) -> list[str]:
         if len(shown) >= most:
             break
     return shown[-most:] if most else []
-
-
-def wrap(text: str, columns: int) -> list[str]:
-    """`text` in lines of at most so many columns; where it is continued it keeps its indent."""
-    indent = len(text) - len(text.lstrip(" "))
-    lines, line, used = [], "", 0
-    for character in text:
-        size = width(character)
-        if used + size > columns:
-            kept, rest = _broken(line)
-            lines.append(kept)
-            line = " " * min(indent, columns // 3) + rest
-            used = width(line)
-        line, used = line + character, used + size
-    return [*lines, line]
-
-
-def _broken(line: str) -> tuple[str, str]:
-    """A full line at its last blank, if that is near its end."""
-    at = line.rfind(" ")
-    return (line[:at], line[at + 1 :]) if at > len(line) * 2 // 3 else (line, "")

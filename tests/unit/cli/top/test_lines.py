@@ -7,12 +7,10 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from stoker.cli.screen import width
 from stoker.cli.top.fleet import fleet_lines
-from stoker.cli.top.lines import render, render_all, visible, wrap
+from stoker.cli.top.lines import render, render_all, visible
 from stoker.cli.top.model import Explained, Lost, Said, Scene, Seen, Written
 from stoker.cli.top.painter import cells, dressed
 from tests.unit.cli.test_shown import HOSTILE
@@ -278,11 +276,3 @@ def test_everything_for_a_file_is_not_cut() -> None:
     assert [dressed(cells(line, 80), False) for line in render_all(empty, 80, NOW)][1:] == [
         "No node has reported yet.", "", "No tasks are waiting or running.",
     ]  # fmt: skip
-
-
-@settings(max_examples=50)
-@given(st.text(alphabet="ab 训é\u0301🚀", max_size=60), st.integers(min_value=2, max_value=20))
-def test_wrapping_loses_nothing_but_blanks(text: str, columns: int) -> None:
-    lines = wrap(text, columns)
-    assert all(width(line) <= columns for line in lines)
-    assert "".join(lines).replace(" ", "") == text.replace(" ", "")
