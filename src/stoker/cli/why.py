@@ -23,7 +23,7 @@ from .command import json_option
 from .options import flag_of, words_of
 from .reasons import sentence, told
 from .say import language, words
-from .screen import clean, table, terminal_width, wrap
+from .screen import clean, table, terminal_width, width, wrap
 from .shown import between, clock, placed_on, progress, state, title
 from .task_id import id_argument
 
@@ -77,7 +77,7 @@ def details(found: WhyView, id: str) -> Iterator[str]:
         rows += _labelled("place", [_place(found.place)])
     if found.estimate is not None:
         rows += _labelled("start", [_estimate(found.estimate)])
-    rows += _labelled("now", [_suggestion(one, id) for one in found.suggestions])
+    rows += _labelled("now", [line for one in found.suggestions for line in _suggestion(one, id)])
     yield from table(rows, indent="  ", columns=terminal_width(), wrapped=True)
 
 
@@ -132,9 +132,14 @@ def _estimate(estimate: EstimateView) -> str:
     return words("why.at_because", when=when, basis=basis)
 
 
-def _suggestion(one: SuggestionView, id: str) -> str:
+def _suggestion(one: SuggestionView, id: str) -> list[str]:
+    """What it is and what to type, which is never broken in two."""
     typed = _typed(one, id)
-    return f"{sentence(one)}  {typed}" if typed else sentence(one)
+    together = f"{sentence(one)}  {typed}".rstrip()
+    columns = terminal_width()
+    if columns is None or not typed or width(together) + width(words("why.now")) + 4 <= columns:
+        return [together]
+    return [sentence(one), typed]
 
 
 def _typed(one: SuggestionView, id: str) -> str:

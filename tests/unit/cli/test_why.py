@@ -247,3 +247,13 @@ def test_what_goes_is_shown_before_it_goes() -> None:
     assert "in vain" not in together
     many = [waiting(id=str(n)) for n in range(2, 52)]
     assert len(list(delete.preview([delete.Going(first, many)], True))) == 22
+
+
+def test_what_is_to_be_typed_is_never_broken_in_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = suggestion(
+        "try_shared", {"memory_mib": 8192}, {"mode": "shared", "gpu_memory_mib": 8192}
+    )  # fmt: skip
+    monkeypatch.setattr(why, "terminal_width", lambda: 80)
+    told = lines(waiting(), found(reasons=(busy("a", 1),), suggestions=(one,)))
+    assert told[-1].strip() == "stoker edit 17 --mode shared --gpu-memory 8G"
+    assert max(map(len, told)) <= 80

@@ -27,8 +27,8 @@ from .model import WAITING, Broken, Explained, Lost, News, Order, Said, Seen
 
 MOST_TASKS = 500
 """More than anybody reads; the header's counts are of these."""
-EXPLAINED_AT_ONCE = 8
-"""Asking why takes the server a while: not everything each time."""
+MOST_EXPLAINED, EXPLAINED_AT_ONCE = 50, 8
+"""Asking why takes the server a while: so many in a picture, so many at once while it is live."""
 PAUSE_S = 0.2
 """Between two looks, however much happens."""
 TASKS_S = 10.0
@@ -39,14 +39,13 @@ TIMEOUT_S = 10.0
 
 
 def look(client: Client, explain: Sequence[str] | None = None) -> Seen:
-    """Everything there is; why tasks wait for those named, by default for all that do."""
+    """Everything there is; why tasks wait for those named, by default for the first in line."""
     nodes = client.nodes()
     found = client.tasks(state=["unfinished"], sort="position", page=MOST_TASKS)
     tasks = list(islice(found, MOST_TASKS + 1))
     shown = tasks[:MOST_TASKS]
     wanted = [task.id for task in shown if task.state in WAITING and task.array is None]
-    if explain is not None:
-        wanted = [id for id in explain if id in wanted]
+    wanted = wanted[:MOST_EXPLAINED] if explain is None else [id for id in explain if id in wanted]
     return Seen(nodes, shown, len(tasks) > MOST_TASKS, reasons_for(client, wanted))
 
 
