@@ -12,7 +12,7 @@ from litestar.types import Receive, Scope, Send
 from stoker.flow.context import Flow
 from stoker.store.readers import Readers
 
-from . import events, logs, meta, nodes, queue, tasks, why
+from . import events, export, logs, meta, nodes, queue, tasks, why
 from .auth import Gate, Hosts
 from .errors import refuse
 from .openapi import build_document
@@ -21,6 +21,7 @@ from .streams import Streams
 
 ROUTES: tuple[Route, ...] = (
     *tasks.ROUTES,
+    *export.ROUTES,
     *why.ROUTES,
     *queue.ROUTES,
     *logs.ROUTES,

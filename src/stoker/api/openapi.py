@@ -151,7 +151,7 @@ def _response(route: Route, status: int, schema_of: dict[Any, Any]) -> dict[str,
     schema = {"type": "string"} if route.answer is bytes else schema_of[route.answer]
     answer: dict[str, Any] = {
         "description": HTTPStatus(status).phrase,
-        "content": {route.media_type: {"schema": schema}},
+        "content": {kind: {"schema": schema} for kind in route.media_type.split(", ")},
     }
     if route.headers:
         answer["headers"] = {

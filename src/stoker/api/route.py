@@ -128,7 +128,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     body: Any
     status: int
     answer: Any
-    """A type of wire.py, or `bytes` (then `media_type` says of what)."""
+    """A type of wire.py, or `bytes` (then `media_type` says of what; several have commas between)."""
     media_type: str
     headers: dict[str, str]
     """Headers of the answer, each with what it says."""

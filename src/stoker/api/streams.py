@@ -26,6 +26,8 @@ KEEP_ALIVE_S = 15.0
 STALLED_S = 60.0
 """A client that takes nothing for this long is dropped."""
 MOST_STREAMS = 512
+MOST_READING = 2
+"""Streams that have a thread read for them at the same time: threads are for everybody."""
 
 Frames = AsyncGenerator[bytes, None]
 
@@ -44,13 +46,18 @@ class Streams:
     def __init__(self, most: int = MOST_STREAMS) -> None:
         self._most = most
         self._closing = asyncio.Event()
+        self.reading = asyncio.Semaphore(MOST_READING)
         self.open = 0
 
     def answer(self, frames: Frames) -> EventStream:
         """A stream of these frames. Refused when there are too many already."""
+        self.check()
+        return EventStream(self, frames)
+
+    def check(self) -> None:
+        """Refuse when there are too many already."""
         if self.open >= self._most:
             raise Refused("too_many_streams", most=self._most)
-        return EventStream(self, frames)
 
     def close(self) -> None:
         """End all streams, and every one that is opened from now on. May be called again."""
@@ -63,15 +70,20 @@ class Streams:
 class EventStream:
     """One stream, as an ASGI application."""
 
+    headers = EVENT_STREAM
+    stalled_s = STALLED_S
+
     def __init__(self, streams: Streams, frames: Frames) -> None:
         self._streams, self._frames = streams, frames
+        self.is_whole = False
+        """Every frame was sent."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._streams.open += 1
         tasks: list[asyncio.Task[None]] = []
         try:
             await send(
-                {"type": "http.response.start", "status": 200, "headers": list(EVENT_STREAM)}
+                {"type": "http.response.start", "status": 200, "headers": list(self.headers)}
             )
             tasks = [
                 asyncio.create_task(self._pump(scope, send)),
@@ -85,6 +97,9 @@ class EventStream:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await self._frames.aclose()
+        await self._finish(send)
+
+    async def _finish(self, send: Send) -> None:
         with suppress(TimeoutError):  # a stalled client does not hold up the end
             async with asyncio.timeout(1):
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -92,9 +107,10 @@ class EventStream:
     async def _pump(self, scope: Scope, send: Send) -> None:
         try:
             async for data in self._frames:
-                async with asyncio.timeout(STALLED_S):
+                async with asyncio.timeout(self.stalled_s):
                     await send({"type": "http.response.body", "body": data, "more_body": True})
                 await asyncio.sleep(0)  # a fast log must not starve other requests
+            self.is_whole = True
         except TimeoutError:
             log.info("event=stream_stalled path=%r", scope["path"])
         except AppError as error:

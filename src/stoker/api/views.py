@@ -63,7 +63,7 @@ def _json(row: ListedRow, language: str, counts: Counts) -> str:
     if ARRAY in known:
         known = _with_counts(known, counts)
     sweep = "" if SWEEP in known else f",{SWEEP}null"
-    return f'{known[:-1]}{sweep},"message":{_about(why, language)},"spec":{spec}}}'
+    return f'{known[:-1]}{sweep},"message":{about_end(why, language)},"spec":{spec}}}'
 
 
 class _Kept(msgspec.Struct):
@@ -91,7 +91,7 @@ def _with_counts(known: str, counts: Counts) -> str:
 
 
 @lru_cache(1024)
-def _about(why: str | None, language: str) -> str:
+def about_end(why: str | None, language: str) -> str:
     """The sentence about an end, as JSON. Kept, because a list has few different ends."""
     if why is None:
         return "null"

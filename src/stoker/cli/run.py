@@ -20,7 +20,7 @@ from .screen import clean
 
 COMMANDS = (
     "up", "down", "submit", "ls", "show", "why", "top", "logs", "wait", "cancel", "hold", "release", "edit",
-    "move", "resubmit", "requeue", "delete", "nodes", "drain", "resume", "reset", "config", "help",
+    "move", "resubmit", "requeue", "delete", "export", "nodes", "drain", "resume", "reset", "config", "help",
     "completion", "version",
 )  # fmt: skip
 """Each is a module here with a `command` in it; headings.py says where `stoker --help` lists it."""

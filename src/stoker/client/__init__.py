@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import Literal, NamedTuple, overload
+from typing import TYPE_CHECKING, Literal, NamedTuple, overload
 from urllib.parse import quote
 
 from stoker import wire
@@ -22,6 +22,11 @@ from stoker.domain.task import TaskSpec
 
 from .connection import Connection
 from .errors import Refused, ServerUnreachable
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from .export import Export
 
 __all__ = ["Client", "LogPart", "Refused", "ServerUnreachable", "StreamReset", "TaskSpec"]
 
@@ -172,6 +177,31 @@ class Client(Connection):
         """Remove a waiting or finished task for good; the ids of all that are gone."""
         query = {"with_successors": with_successors}
         return self._delete(_path(id), wire.Deletion, query).deleted
+
+    def export(
+        self,
+        ids: Sequence[str] = (),
+        *,
+        format: Literal["csv", "jsonl"] = "csv",
+        last: int | None = None,
+        owner: str | None = None,
+        outcome: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        elements: bool = False,
+        columns: Sequence[str] = (),
+    ) -> Export:
+        """Finished tasks as a file, piece by piece, the newest end first; `since` and `until` are
+        about the end. An answer that is cut short raises ServerUnreachable (`cut`)."""
+        from .export import Export  # noqa: PLC0415 - rarely needed
+
+        query: dict[str, object] = {
+            "format": format, "id": ids, "last": last, "owner": owner, "outcome": outcome,
+            "since": since and since.astimezone().isoformat(),
+            "until": until and until.astimezone().isoformat(),
+            "elements": elements, "column": columns, "closing": True,
+        }  # fmt: skip
+        return Export(self._download("/tasks/export", query), self.url)
 
     # ---- output
 

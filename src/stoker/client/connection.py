@@ -25,6 +25,10 @@ from .stream import QUIET_S, Message, Stream
 IDLE_S = 2.0
 """A server may close a connection that idles; one younger than this is used again."""
 
+DOWNLOAD_S = 300.0
+"""A long answer may pause so long: the server may have to look through everything it has."""
+PIECE = 1 << 16
+
 _FINAL = ("bad_url", "bad_token", "bad_file", "not_stoker")
 """Asking again would not help."""
 
@@ -151,6 +155,25 @@ class Connection:
         _raise_for(response, data)
         return data, response.headers
 
+    def _download(self, path: str, query: Mapping[str, object]) -> Iterator[bytes]:
+        """An answer of any length, piece by piece, on a connection of its own. Asked for at once;
+        raises ServerUnreachable (`cut`) when it ends before its end."""
+        server = self._find()
+        connection = server.connect(max(self._timeout_s, DOWNLOAD_S))
+        try:
+            connection.request(
+                "GET", server.target(path, query), headers=server.headers(self._language)
+            )
+            response = connection.getresponse()
+            if response.status != http.client.OK:
+                _raise_for(response, response.read())
+        except BaseException as error:
+            connection.close()
+            if isinstance(error, OSError | http.client.HTTPException):
+                raise ServerUnreachable("no_answer", server.url, str(error)) from error
+            raise
+        return _pieces(connection, response, server.url)
+
     def _find(self) -> Server:
         if self._server is None:
             self._server = find_server(self._url, self._token, self._home)
@@ -223,6 +246,19 @@ class Connection:
                     raise
             time.sleep(pause)
             pause = min(pause * 2, 2.0)
+
+
+def _pieces(
+    connection: http.client.HTTPConnection, response: http.client.HTTPResponse, url: str
+) -> Iterator[bytes]:
+    try:
+        while piece := response.read(PIECE):
+            yield piece
+    except (OSError, http.client.HTTPException) as error:
+        raise ServerUnreachable("cut", url, str(error)) from error
+    finally:
+        response.close()
+        connection.close()
 
 
 def _raise_for(response: http.client.HTTPResponse, data: bytes) -> None:

@@ -17,6 +17,7 @@ from stoker.domain.key import TaskKey
 from stoker.domain.lifecycle import State, Task
 
 from .codec import Row, attempt_of_row, encode, from_us, shown, why
+from .finished import Finished
 from .paging import FEW, Paging, Query, cursor_after
 from .reading import ReadPool
 from .statements import Cursor, Reads
@@ -45,6 +46,8 @@ class Readers:
         self._pool = pool
         self._sql = Reads.on(pool.dialect)
         self._paging = Paging(pool.dialect)
+        self.finished = Finished(pool)
+        """Those that have ended, by their end; for exports."""
         self.identity = str(pool.fetch(self._sql.meta.sql, ("database",))[0][0])
         """Which records these are: sequence numbers of others mean nothing here."""
 

@@ -128,7 +128,7 @@ async def test_an_error_ends_the_stream_without_its_words(
 
 
 async def test_a_client_that_takes_nothing_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stoker.api.streams.STALLED_S", 0.01)
+    monkeypatch.setattr("stoker.api.streams.EventStream.stalled_s", 0.01)
     source, client = Source(1000), Client()
     await asyncio.wait_for(Streams().answer(source.frames())(SCOPE, client.receive, client.send), 5)
     assert (client.bodies, source.closed) == ([], True)
