@@ -196,6 +196,9 @@ def _intent(flow: Flow, task: Task, spot: Spot) -> Intent:
 
 async def _carry_out(flow: Flow, spot: Spot, intent: Intent) -> None:
     """Record it, then launch it at once: nobody may see it recorded and not yet alive."""
+    if flow.view.rooms[intent.attempt.allocation.node].drained:  # since it was planned
+        _give_back(flow, spot, None)
+        return
     try:
         await commit(flow, [intent.change])
     except StaleWrite as error:

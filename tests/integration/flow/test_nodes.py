@@ -19,7 +19,7 @@ from stoker.engines.fake import Behaviour, FakeEngine
 from stoker.flow import keep, overview
 from stoker.flow.context import Flow
 from stoker.flow.nodes import drain, resume
-from stoker.flow.queue import requeue
+from stoker.flow.queue import release, requeue
 from stoker.flow.stop import cancel
 from tests.helpers.builders import NOON, a_node
 from tests.helpers.flows import (
@@ -291,3 +291,21 @@ async def test_tasks_that_end_by_themselves_leave_nothing(tmp_path: Path) -> Non
         await until(lambda: not flow.arrays and not flow.live)
         assert len(flow.view.rooms["node-a"].free_gpus()) == 4
         assert len(flow.view) == 0
+
+
+async def test_a_node_that_is_drained_under_a_plan_starts_nothing(flow: Flow) -> None:
+    """The plan is made, and while its tasks are read somebody drains the node."""
+    store = moody(flow)
+
+    async def meanwhile() -> None:
+        store.before_tasks = None
+        await drain(flow, "node-a", "", "ana")
+
+    key = await one(flow, hold=True)
+    store.before_tasks = meanwhile
+    await release(flow, key, "ana")
+    await settled(flow)
+
+    assert (await recorded(flow, key)).state is State.QUEUED
+    await resume(flow, "node-a", "ana")
+    await until_running(flow, key)
