@@ -33,7 +33,7 @@ from stoker.domain.errors import AppError, StoreError
 from stoker.engines.fleet.engine import FleetEngine
 from stoker.engines.fleet.local import LocalRunner
 from stoker.flow import loop
-from stoker.flow.context import Flow
+from stoker.flow.context import Flow, Retention
 from stoker.flow.recover import recover
 from stoker.runner import build, killpoint
 from stoker.runner.filesystem import network_filesystem
@@ -91,6 +91,7 @@ async def _serve(
         new_attempt=lambda: secrets.token_hex(16),
         owner=pwd.getpwuid(os.getuid()).pw_name,
         policy=Policy(order=cast("Order", settings.policy), slots=settings.gpu_slots),
+        retention=Retention(settings.keep_days, settings.keep_tasks),
     )
     _end_when_outdated(store, flow)
     await recover(flow)

@@ -18,6 +18,7 @@ from typing import Any
 from stoker.runner.filesystem import network_filesystem
 
 DEFAULT_LISTEN = "127.0.0.1:7433"
+MOST_KEPT = {"keep_days": 36_500, "keep_tasks": 10**12}
 
 
 HIDDEN = "***"
@@ -63,6 +64,14 @@ class Settings:
     )
     gpu_slots: int = field(
         default=1, metadata=about("Exclusive tasks that may use one GPU side by side, 1 to 64")
+    )
+    keep_days: int = field(
+        default=0,
+        metadata=about("Finished tasks and their output are deleted after so many days; 0 = never"),
+    )
+    keep_tasks: int = field(
+        default=0,
+        metadata=about("Only so many finished tasks are kept, the newest; 0 = any number"),
     )
     log_level: str = field(default="info", metadata=about("debug, info, warning or error"))
 
@@ -193,5 +202,8 @@ def _check(settings: Settings) -> None:
         raise BadSetting("policy", "bad_value", settings.policy)
     if not 1 <= settings.gpu_slots <= 64:
         raise BadSetting("gpu_slots", "bad_value", settings.gpu_slots)
+    for key in ("keep_days", "keep_tasks"):
+        if not 0 <= getattr(settings, key) <= MOST_KEPT[key]:
+            raise BadSetting(key, "bad_value", getattr(settings, key))
     if settings.log_level not in ("debug", "info", "warning", "error"):
         raise BadSetting("log_level", "bad_value", settings.log_level)

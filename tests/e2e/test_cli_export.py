@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.helpers.many import record_many
 
-from .conftest import Stoker
+from .conftest import Stoker, until
 
 
 def rows(path: Path) -> list[dict[str, str]]:
@@ -87,3 +87,25 @@ def test_a_killed_server_is_noticed(own: Stoker) -> None:
     assert len((begun + out).splitlines()) < 1500
     assert "1500 rows" in whole
     assert len(rows(file)) == 1500
+
+
+def test_old_ones_go_with_their_output(own: Stoker) -> None:
+    own.up()
+    ids = [own.submit("--", "echo", "hello") for _ in range(4)]
+    own("wait", *ids)
+    waits = own.submit("--hold", "--after", f"{ids[0]}:ok", "--", "true")
+    until(lambda: len(list((own.home / "logs").rglob("*.stdout"))) == 4)
+    own("down")
+    own.env["STOKER_KEEP_TASKS"] = "2"
+    own.up()
+
+    until(lambda: {task["id"] for task in own.json("ls", "-a")} == {ids[0], *ids[2:], waits})
+
+    until(lambda: len(list((own.home / "logs").rglob("*.stdout"))) == 3)
+    assert b"hello\n" in own.output(ids[3])
+    assert f"There is no task {ids[1]}" in own("show", ids[1], code=2).stderr
+    own("cancel", waits)
+    own.env["STOKER_KEEP_DAYS"] = "-1"
+    own("down")
+    assert "keep_days" in own("up", "--detach", code=2).stderr
+    del own.env["STOKER_KEEP_DAYS"]

@@ -18,7 +18,7 @@ from stoker.domain.task import TaskSpec
 from stoker.engines.base import Fact
 from stoker.engines.fake import FakeEngine
 from stoker.flow import loop, overview
-from stoker.flow.context import Flow
+from stoker.flow.context import Flow, Retention
 from stoker.flow.recover import recover
 from stoker.flow.submit import submit
 from stoker.scheduler.policy import Policy
@@ -43,7 +43,10 @@ class Clock:
 
 @asynccontextmanager
 async def running_flow(
-    folder: Path, engine: FakeEngine, policy: Policy | None = None
+    folder: Path,
+    engine: FakeEngine,
+    policy: Policy | None = None,
+    retention: Retention | None = None,
 ) -> AsyncIterator[Flow]:
     store = open_store(folder / "stoker.db")
     flow = Flow(
@@ -54,6 +57,7 @@ async def running_flow(
         new_attempt=lambda: secrets.token_hex(16),
         owner="ana",
         policy=policy,
+        retention=retention,
     )
     turning: asyncio.Task[None] | None = None
     try:

@@ -257,8 +257,8 @@ def _successors_not_told() -> Patch:
         with mock.patch.object(type(flow.view), "settle", _always(None)):
             real(flow, gone, attempts)
 
-    real = flow_remove._forget
-    return mock.patch.object(flow_remove, "_forget", forget)
+    real = flow_remove.drop
+    return mock.patch.object(flow_remove, "drop", forget)
 
 
 # ---- the scheduler

@@ -51,6 +51,8 @@ class Checker:
         self._gone: set[TaskKey] = set()
         self._stopped: set[TaskKey] = set()
         self._drained: set[str] = set()
+        self.resumes = 0
+        """How often somebody has asked to resume a node."""
         self._refused_names: set[str] = set()
         truth.on_begin = self.began
         truth.on_over = self.over
@@ -94,6 +96,7 @@ class Checker:
 
     def resumed(self, node: str) -> None:
         self._drained.discard(node)
+        self.resumes += 1
 
     def policy_set(self, policy: Policy) -> None:
         self.policies = [self.policies[-1], policy]
@@ -112,13 +115,27 @@ class Checker:
             for change in argument:
                 self._change(change)
         elif work == "_erase":
-            tasks, _ = argument
+            tasks, deleted = argument
+            if deleted.by == "retention":
+                self._may_go_by_itself(tasks)
             for task in tasks:
                 known = self._records.tasks.get(task.key)
                 if known is not None and known.state in LIVE:
                     self.broken("delete", f"task {task.key} was deleted while {known.state}")
             gone = self._records.drop(tasks)
             self._history.add("commit Deleted " + " ".join(map(str, gone)))
+
+    def _may_go_by_itself(self, tasks: Sequence[Task]) -> None:
+        """Only what is over, and what nobody waits for."""
+        ids = {task.id for task in tasks}
+        for one in self._records.tasks.values():
+            if one.state is State.FINISHED:
+                continue
+            if one.id in ids:
+                self.broken("retain", f"task {one.key} was deleted and is {one.state}")
+            named = {found.key.id for text in one.spec.after if (found := parse_after(text))}
+            if named & ids and not one.anyway:
+                self.broken("retain", f"task {one.key} waits for one that was deleted: {named}")
 
     def _change(self, change: Change) -> None:
         task, records = change.task, self._records

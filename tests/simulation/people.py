@@ -18,9 +18,9 @@ from stoker.domain.errors import AppError, RequestError, StoreDown
 from stoker.domain.key import TaskKey
 from stoker.domain.lifecycle import WAITING, State
 from stoker.domain.task import TaskSpec
-from stoker.flow import again, nodes, queue, remove, stop
+from stoker.flow import again, nodes, queue, remove, retain, stop
 from stoker.flow import submit as submitting
-from stoker.flow.context import Clock, Flow
+from stoker.flow.context import Clock, Flow, Retention
 from stoker.flow.move import To
 
 from .capacity import Capacity
@@ -162,6 +162,16 @@ class People:
 
         return told
 
+    async def _retain(self, flow: Flow, server: Answering) -> Told:
+        """The lab keeps only so many."""
+        self._checker.may_go()
+        flow.retention = Retention(tasks=self._rng.randint(1, 12))
+        try:
+            count = await retain.retain(flow)
+        finally:
+            flow.retention = Retention()
+        return lambda: f"{count} deleted"
+
     async def _resubmit(self, flow: Flow, server: Answering) -> Told:
         key = self._pick()
         if key is None:
@@ -177,10 +187,12 @@ class People:
 
     async def _drain(self, flow: Flow, server: Answering) -> Told:
         name = self._rng.choice(self._scenario.nodes).name
+        before = self._checker.resumes
         await nodes.drain(flow, name, "repair", "ana")
 
         def told() -> str:
-            self._checker.drained(name)
+            if self._checker.resumes == before:  # else somebody may have wanted it back meanwhile
+                self._checker.drained(name)
             return name
 
         return told

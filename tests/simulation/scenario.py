@@ -193,6 +193,8 @@ def _acts(theme: str) -> dict[str, int]:
         acts |= {"policy": 0}
     if theme == "arrays":
         acts |= {"delete": 20}
+    if theme in ("arrays", "mixed"):
+        acts |= {"retain": 6}
     return acts
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from datetime import datetime
 
 from .spool import output_of
 
@@ -25,6 +26,10 @@ class Shelf:
     ) -> tuple[int, bytes, int] | None:
         whole = self.kept.get((attempt, stream))
         return None if whole is None else (offset, whole[offset : offset + limit], len(whole))
+
+    def batches(self, before: datetime) -> Iterator[list[str]]:
+        """Every one, as if all were old enough: whoever is not recorded must not be missed."""
+        yield sorted({attempt for attempt, _ in self.kept})
 
     def remove(self, attempt: str) -> None:
         for name in [name for name in self.kept if name[0] == attempt]:

@@ -86,6 +86,17 @@ class NodeState(Struct):
     sample: NodeSampled | None = None
 
 
+class Retention(Struct, frozen=True):
+    """How long what has finished is kept; 0 = for ever, and any number."""
+
+    days: int = 0
+    tasks: int = 0
+
+    @property
+    def is_set(self) -> bool:
+        return bool(self.days or self.tasks)
+
+
 class Flow:
     def __init__(
         self,
@@ -97,10 +108,12 @@ class Flow:
         new_attempt: Callable[[], str],
         owner: str,
         policy: Policy | None = None,
+        retention: Retention | None = None,
     ) -> None:
         self.store, self.engine, self.logs, self.clock = store, engine, logs, clock
         self.new_attempt = new_attempt
         self.owner = owner
+        self.retention = retention or Retention()
         self.epoch = 0
         self.view = View(policy or Policy())
         self.live: dict[str, Live] = {}

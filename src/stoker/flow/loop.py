@@ -12,6 +12,7 @@ from contextlib import suppress
 
 from stoker.engines.base import Fact
 
+from . import retain
 from .conclude import conclude
 from .context import Flow
 from .depend import look
@@ -27,6 +28,7 @@ async def run(flow: Flow) -> None:
     """Until cancelled, or outdated."""
     seen: list[Fact] = []
     pump = asyncio.create_task(_pump(flow, seen))
+    retaining = asyncio.create_task(retain.run(flow))
     try:
         while not flow.outdated and not pump.done():
             await flow.wake.wait()
@@ -34,9 +36,10 @@ async def run(flow: Flow) -> None:
             await _turn(flow, seen)
             await asyncio.sleep(0)  # a turn may not wait for anything: let others go on as well
     finally:
-        pump.cancel()
-        with suppress(asyncio.CancelledError):
-            await pump
+        for beside in (pump, retaining):
+            beside.cancel()
+            with suppress(asyncio.CancelledError):
+                await beside
 
 
 async def _turn(flow: Flow, seen: list[Fact]) -> None:

@@ -65,7 +65,7 @@ async def delete(
                 await erase(flow, gone, Deleted(at=flow.clock.now(), by=by))
             except StaleWrite:
                 continue
-            _forget(flow, gone, attempts)
+            drop(flow, gone, attempts)
             return [one.key for one in gone]
 
 
@@ -99,8 +99,8 @@ async def _let_go(flow: Flow, ids: set[int], by: str) -> None:
         flow.replan()
 
 
-def _forget(flow: Flow, gone: Sequence[Task], attempts: list[str]) -> None:
-    """Nothing of them is recorded any more."""
+def drop(flow: Flow, gone: Sequence[Task], attempts: list[str]) -> None:
+    """Nothing of them is recorded any more: let memory and output go too."""
     ids = {task.id for task in gone}
     for task in gone:
         forget(flow, task)

@@ -37,6 +37,38 @@ from .place import Intent, intend, take
 
 async def submit(flow: Flow, owner: str, specs: Sequence[TaskSpec], *, batch: bool) -> list[Task]:
     """All of them, or none. A refusal names the field, and in a batch the task."""
+    if not any(spec.after for spec in specs):
+        return await _submit(flow, owner, specs, batch=batch)
+    async with flow.editing:  # what they wait for must not be deleted before they are recorded
+        return await _submit(flow, owner, specs, batch=batch)
+
+
+async def preview(flow: Flow, owner: str, spec: TaskSpec) -> Explanation:
+    """What would happen to this task if it were handed over now. Refuses what `submit` refuses."""
+    await _check(flow, [spec], batch=False)
+    key = TaskKey(flow.store.next_ids(0).start)
+    if spec.urgent:
+        take_urgent(flow, owner, key)
+        give_urgent_back(flow, owner, key)
+    after = depend.after_of(spec)
+    found = await depend.endings(flow, {one.key for one in after})
+    in_vain = [one for one in after if comes_true(one.when, found[one.key]) is False]
+    pending = [one.text() for one in after if found[one.key] is None]
+    now = flow.clock.now()
+    told = explain(flow.view, _preview(key, owner, spec, tuple(pending), now), now)
+    if not in_vain and not spec.hold:
+        return told
+    reasons = [
+        Reason(
+            "after_failed",
+            {"task": str(one.key), "when": str(one.when), "outcome": str(found[one.key])},
+        )
+        for one in in_vain
+    ]
+    return for_a_person(told, reasons, "try_anyway" if in_vain else "", held=spec.hold)
+
+
+async def _submit(flow: Flow, owner: str, specs: Sequence[TaskSpec], *, batch: bool) -> list[Task]:
     await _check(flow, specs, batch=batch)
     now = flow.clock.now()
     ids = flow.store.next_ids(len(specs))
@@ -68,31 +100,6 @@ async def submit(flow: Flow, owner: str, specs: Sequence[TaskSpec], *, batch: bo
         if intent is None:
             _join(flow, task, entry)
     return [change.task for change in changes]
-
-
-async def preview(flow: Flow, owner: str, spec: TaskSpec) -> Explanation:
-    """What would happen to this task if it were handed over now. Refuses what `submit` refuses."""
-    await _check(flow, [spec], batch=False)
-    key = TaskKey(flow.store.next_ids(0).start)
-    if spec.urgent:
-        take_urgent(flow, owner, key)
-        give_urgent_back(flow, owner, key)
-    after = depend.after_of(spec)
-    found = await depend.endings(flow, {one.key for one in after})
-    in_vain = [one for one in after if comes_true(one.when, found[one.key]) is False]
-    pending = [one.text() for one in after if found[one.key] is None]
-    now = flow.clock.now()
-    told = explain(flow.view, _preview(key, owner, spec, tuple(pending), now), now)
-    if not in_vain and not spec.hold:
-        return told
-    reasons = [
-        Reason(
-            "after_failed",
-            {"task": str(one.key), "when": str(one.when), "outcome": str(found[one.key])},
-        )
-        for one in in_vain
-    ]
-    return for_a_person(told, reasons, "try_anyway" if in_vain else "", held=spec.hold)
 
 
 def _join(flow: Flow, task: Task, entry: Waiting | None) -> None:

@@ -10,7 +10,7 @@ strikes at the caller's next await.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -142,6 +142,17 @@ class Store(Protocol):
 
     async def attempt(self, id: str) -> Attempt | None: ...
 
+    async def outlived(
+        self, before: datetime | None, beyond: int | None, after: Task | None, limit: int
+    ) -> list[Task]:
+        """Finished tasks and arrays, the oldest end first: those that ended before `before`, and
+        those that `beyond` others or more have ended after. It goes on after `after`."""
+        ...
+
+    async def absent(self, attempts: Sequence[str]) -> list[str]:
+        """Those of `attempts` (ids) that are not recorded, or no longer."""
+        ...
+
     async def attempts_of(self, keys: Sequence[TaskKey]) -> list[str]:
         """Ids of all attempts of these tasks; of an array: of its elements."""
         ...
@@ -178,6 +189,10 @@ class LogShelf(Protocol):
         self, attempt: str, rank: int, stream: str, offset: int, limit: int
     ) -> tuple[int, bytes, int] | None:
         """(offset after a hole, bytes, size), or None when there is no copy."""
+        ...
+
+    def batches(self, before: datetime) -> Iterator[list[str]]:
+        """Attempts that have a copy, none of it made since `before`; some at a time. May block."""
         ...
 
     def remove(self, attempt: str) -> None:

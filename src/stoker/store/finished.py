@@ -36,6 +36,7 @@ class Place(NamedTuple):
 
 
 NEWEST = Place(FOREVER, 0)
+OLDEST = Place(-FOREVER, 0)
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
@@ -102,6 +103,23 @@ class Finished:
         found = self._read(self._one, {"id_": key.id, "element_": key.element})
         return found[0] if found else None
 
+    def outlived(
+        self, before_us: int | None, beyond: int | None, after: Place, limit: int
+    ) -> list[TaskKey]:
+        """Tasks and arrays after that place, the oldest end first: those that ended before
+        `before_us`, and those that `beyond` others or more have ended after."""
+        # Both are the beginning of one order: the longer one counts.
+        upto = OLDEST if before_us is None else Place(before_us, 0)
+        with self._pool.snapshot() as cursor:
+            if beyond is not None:
+                row = cursor.execute(self._rank.sql, _in_order(self._rank, {"rank": beyond}))
+                upto = max([upto, *(Place(ended, id + 1) for ended, id in row.fetchall())])
+            values = {"begin": after.ended_us, "after": after.id, "most": limit}
+            values |= {"end": upto.ended_us, "before": upto.id}
+            made = self._oldest
+            rows = cursor.execute(made.sql, _in_order(made, values)).fetchall()
+            return [TaskKey(id) for (id,) in rows]
+
     def _read(self, made: Statement, values: dict[str, Any]) -> list[FinishedRow]:
         with self._pool.snapshot() as cursor:
             rows = cursor.execute(made.sql, _in_order(made, values)).fetchall()
@@ -130,6 +148,27 @@ class Finished:
             has_array(sa.bindparam("id_")),
         )
         page = found.order_by(tasks.c.element).limit(sa.bindparam("most")).offset(ZERO)
+        return compiled(self._pool.dialect, page)
+
+    @cached_property
+    def _rank(self) -> Statement:
+        """The newest that so many others have ended after."""
+        found = sa.select(tasks.c.finished_us, tasks.c.id).where(ALSO_WHOLE, _ENDED)
+        order = (tasks.c.finished_us.desc(), tasks.c.id.desc())
+        one = found.order_by(*order).limit(ONE).offset(sa.bindparam("rank"))
+        return compiled(self._pool.dialect, one)
+
+    @cached_property
+    def _oldest(self) -> Statement:
+        place = sa.tuple_(tasks.c.finished_us, tasks.c.id)
+        found = sa.select(tasks.c.id).where(
+            ALSO_WHOLE,
+            _ENDED,
+            place > sa.tuple_(sa.bindparam("begin"), sa.bindparam("after")),
+            place < sa.tuple_(sa.bindparam("end"), sa.bindparam("before")),
+        )
+        order = (tasks.c.finished_us, tasks.c.id)
+        page = found.order_by(*order).limit(sa.bindparam("most")).offset(ZERO)
         return compiled(self._pool.dialect, page)
 
     @cached_property

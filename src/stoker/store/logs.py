@@ -7,6 +7,9 @@ the same as on the node. Names come from ids that we made: nothing a person type
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 
 CHUNK = 1 << 20
@@ -65,6 +68,20 @@ class LogFolder:
             return start, os.pread(fd, min(limit, CHUNK), start), size
         finally:
             os.close(fd)
+
+    def batches(self, before: datetime) -> Iterator[list[str]]:
+        """Attempts that have a copy, none of it made since `before`; a folder at a time."""
+        with os.scandir(self.folder) as found:
+            folders = sorted(one.path for one in found if one.is_dir(follow_symlinks=False))
+        for folder in folders:
+            newest: dict[str, float] = {}
+            with os.scandir(folder) as files:
+                for file in files:
+                    with suppress(FileNotFoundError):  # somebody has removed it
+                        made = file.stat(follow_symlinks=False).st_mtime
+                        attempt = file.name.partition(".")[0]
+                        newest[attempt] = max(made, newest.get(attempt, made))
+            yield [attempt for attempt, made in newest.items() if made < before.timestamp()]
 
     def remove(self, attempt: str) -> None:
         """Every copy of this attempt's output; there may be none."""

@@ -12,6 +12,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack, suppress
+from datetime import datetime
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
@@ -38,9 +39,11 @@ from .codec import (
     from_us,
     from_us_or_none,
     task_of_row,
+    to_us,
 )
 from .database import ServerLock, as_url, keep_private, open_engine, refuse_network_disk
 from .erasing import erase
+from .finished import OLDEST, Place
 from .migrate import migrate
 from .readers import Readers
 from .reading import ReadPool
@@ -206,6 +209,19 @@ class SqlStore:
         rows = self._pool.fetch(self._reads.attempt.sql, (id,))
         return attempt_of_row(rows[0]) if rows else None
 
+    async def outlived(
+        self, before: datetime | None, beyond: int | None, after: Task | None, limit: int
+    ) -> list[Task]:
+        begin = OLDEST
+        if after is not None and after.finished_at is not None:
+            begin = Place(to_us(after.finished_at), after.id)
+        cut = None if before is None else to_us(before)
+        find = self.readers.finished.outlived
+        return await self.tasks(await self._aside(lambda: find(cut, beyond, begin, limit)))
+
+    async def absent(self, attempts: Sequence[str]) -> list[str]:
+        return await self._aside(lambda: self._absent(attempts))
+
     async def attempts_of(self, keys: Sequence[TaskKey]) -> list[str]:
         return await self._aside(lambda: self._attempts_of(keys))
 
@@ -361,6 +377,11 @@ class SqlStore:
                 if row is not None:
                     found[key] = row[0]
         return found
+
+    def _absent(self, attempts: Sequence[str]) -> list[str]:
+        sql = self._reads.attempt.sql
+        with self._pool.snapshot() as cursor:
+            return [id for id in attempts if not cursor.execute(sql, (id,)).fetchone()]
 
     def _attempts_of(self, keys: Sequence[TaskKey]) -> list[str]:
         ids: list[str] = []

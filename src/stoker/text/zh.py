@@ -411,6 +411,8 @@ TEXTS: dict[str, str] = {
     "setting.node_name": "本机在列表中的名称；空为主机名",
     "setting.simulate_gpus": "假装有这么多块 GPU（用于试用）",
     "setting.one_person": "只为启动它的账号服务，无需登录",
+    "setting.keep_days": "已结束的任务及其输出保留这么多天后删除；0 为永久保留",
+    "setting.keep_tasks": "只保留最近结束的这么多个任务；0 为不限",
     "setting.log_level": "debug、info、warning 或 error",
     "setting.policy": "谁先运行：balance（均衡）、fifo（先到先运行）或 fairshare（历史公平）",
     "setting.gpu_slots": "一块 GPU 上可同时运行的独占任务数，1 到 64",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -47,3 +49,21 @@ def test_removing_what_is_not_there_is_fine(shelf: LogFolder) -> None:
     shelf.remove("ab12")
 
     assert not shelf.has("ab12", 0, "stdout")
+
+
+def test_old_ones_are_named_a_folder_at_a_time(shelf: LogFolder) -> None:
+    for attempt in ("ab12", "ab99", "cd34", "ef56"):
+        put(shelf, attempt)
+        put(shelf, attempt, rank=1, stream="stderr")
+    for path in shelf.folder.rglob("*.*"):
+        if not path.name.startswith("ef") and path.name != "ab99.1.stderr":
+            os.utime(path, (1000, 1000))
+
+    found = [sorted(some) for some in shelf.batches(datetime.fromtimestamp(2000, UTC))]
+
+    assert found == [["ab12"], ["cd34"], []]
+    assert [sorted(some) for some in shelf.batches(datetime.fromtimestamp(1000, UTC))] == [
+        [],
+        [],
+        [],
+    ]
