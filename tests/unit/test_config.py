@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import socket
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from stoker import config
-from stoker.config import BadSetting, load, split_address
+from stoker.config import BadSetting, Settings, load, split_address
 
 
 def test_the_last_source_wins_and_is_named(tmp_path: Path) -> None:
@@ -137,3 +139,25 @@ def test_a_wrong_database_is_refused_without_repeating_it(tmp_path: Path, text: 
 
     assert refused.value.key == "database"
     assert "s3cret" not in repr(refused.value)
+
+
+def test_the_example_has_every_setting_with_its_default() -> None:
+    example = Path(__file__).resolve().parents[2] / "deploy" / "config.toml.example"
+    lines = example.read_text("utf-8").splitlines()
+
+    said = tomllib.loads("\n".join(line[1:] for line in lines if re.match(r"#[a-z]", line)))
+
+    assert said == {
+        setting.name: setting.default
+        for setting in dataclasses.fields(Settings)
+        if setting.name != "home"
+    }
+    assert tomllib.loads("\n".join(lines)) == {}, "as it is it changes nothing"
+
+
+@pytest.mark.parametrize("value", ["-1", "x", "1.5"])
+@pytest.mark.parametrize("key", ["keep_days", "keep_tasks"])
+def test_how_long_things_are_kept_is_a_count(key: str, value: str) -> None:
+    with pytest.raises(BadSetting) as refused:
+        load({"STOKER_HOME": "/tmp/x", f"STOKER_{key.upper()}": value}, {})
+    assert refused.value.key == key

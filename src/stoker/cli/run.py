@@ -20,14 +20,14 @@ from .screen import clean
 
 COMMANDS = (
     "up", "down", "submit", "ls", "show", "why", "top", "logs", "wait", "cancel", "hold", "release", "edit",
-    "move", "resubmit", "requeue", "delete", "export", "nodes", "drain", "resume", "reset", "config", "help",
+    "move", "resubmit", "requeue", "delete", "export", "nodes", "drain", "resume", "reset", "service", "config", "help",
     "completion", "version",
 )  # fmt: skip
 """Each is a module here with a `command` in it; headings.py says where `stoker --help` lists it."""
 COMPLETE = "__complete"
 """What only the scripts of `stoker completion` call."""
 
-ON_THE_SERVER = ("up", "down", "reset")
+ON_THE_SERVER = ("up", "down", "reset", "service")
 """Commands that work on the machine that serves, which has to be Linux; all others work anywhere."""
 
 REFUSED, UNREACHABLE, BUG, INTERRUPTED, PIPE_CLOSED = 2, 3, 70, 130, 141

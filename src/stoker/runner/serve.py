@@ -13,7 +13,7 @@ import signal
 import socket
 import zlib
 
-from . import account, forker, killpoint, lock
+from . import account, forker, killpoint, lock, priority
 from .cgroup import Cgroups
 from .note import note
 from .spool import Spool, SpoolRefused, open_folder
@@ -102,6 +102,7 @@ def _prepare_process() -> None:
         if int(name) > 2:
             with contextlib.suppress(OSError):  # the listing's own descriptor
                 os.set_inheritable(int(name), False)
+    priority.be_normal()
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     for number in (signal.SIGTERM, signal.SIGINT):
