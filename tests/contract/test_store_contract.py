@@ -6,6 +6,7 @@ import asyncio
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
+from msgspec import structs
 
 from stoker.domain.errors import StaleWrite
 from stoker.domain.event import (
@@ -26,6 +27,7 @@ from stoker.domain.lifecycle import State, begin
 from stoker.domain.node import Allocation, HeldGpu, Incarnation
 from stoker.domain.outcome import End
 from stoker.store.base import Change, Store
+from stoker.store.finished import NEWEST, Wanted
 from stoker.store.recorder import SqlStore
 from tests.helpers.builders import (
     LIFE,
@@ -498,3 +500,59 @@ async def test_a_cancelled_neighbour_leaves_the_writer_at_work(store: SqlStore) 
     assert await store.record([new(100)]) > 0
     there = {row.key.id for row in await store.waiting()}
     assert there >= {id for id, call in enumerate(calls, 1) if not call.cancelled()}
+
+
+# ---- finished ones
+
+
+async def test_what_has_been_kept_long_enough_is_found_oldest_first(store: SqlStore) -> None:
+    def over(id: int, second: int) -> Change:
+        first = (placed(f"a{id}", number=id), started(f"a{id}"))
+        return new(id, None, *first, structs.replace(ended(f"a{id}"), at=at(second)))
+
+    await store.record([over(1, 30), over(2, 10), over(3, 20), over(4, 20), new(5)])
+
+    async def ids(
+        before: datetime | None, beyond: int | None, after: int = 0, limit: int = 9
+    ) -> list[int]:
+        last = await store.task(TaskKey(after)) if after else None
+        return [task.id for task in await store.outlived(before, beyond, last, limit)]
+
+    assert await ids(None, None) == []
+    assert await ids(at(20), None) == [2]
+    assert await ids(at(31), None) == [2, 3, 4, 1]
+    assert await ids(None, 1) == [2, 3, 4]
+    assert await ids(None, 3) == [2]
+    assert await ids(None, 4) == []
+    assert await ids(at(20), 1) == [2, 3, 4], "either of the two is enough"
+    assert await ids(at(31), 4) == [2, 3, 4, 1]
+    assert await ids(at(31), None, limit=2) == [2, 3]
+    assert await ids(at(31), None, after=3) == [4, 1]
+
+
+async def test_attempts_that_are_not_recorded(store: SqlStore) -> None:
+    await store.record([new(1, None, placed("a1"), started("a1"))])
+
+    assert await store.absent(["a2", "a1", "a3"]) == ["a2", "a3"]
+
+
+async def test_finished_ones_by_their_end_with_what_they_took(store: SqlStore) -> None:
+    late = structs.replace(ended("b1"), at=at(9))
+    await store.record(
+        [
+            new(1, a_spec(gpus=2), placed("a1", 0, 1), started("a1"), ended("a1")),
+            new(2, None, placed("b1", number=2), started("b1"), late, owner="bob"),
+        ]
+    )
+    finished = store.readers.finished
+
+    rows = finished.page(Wanted(), NEWEST, 10)
+
+    assert [(row.key.id, row.ran_us, row.held_us) for row in rows] == [
+        (2, 7_000_000, 0),
+        (1, 1_000_000, 2_000_000),
+    ]
+    assert [row.key.id for row in finished.page(Wanted(), rows[0].place, 10)] == [1]
+    bobs = Wanted(owner="bob", outcome="succeeded", also_arrays=True)
+    assert [row.key.id for row in finished.page(bobs, NEWEST, 10)] == [2]
+    assert finished.elements(1, -1, 10) == []

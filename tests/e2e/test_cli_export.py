@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import os
+import pty
+import subprocess
 from pathlib import Path
 
 from tests.helpers.many import record_many
@@ -109,3 +112,28 @@ def test_old_ones_go_with_their_output(own: Stoker) -> None:
     own("down")
     assert "keep_days" in own("up", "--detach", code=2).stderr
     del own.env["STOKER_KEEP_DAYS"]
+
+
+def test_a_terminal_obeys_nothing_of_it(stoker: Stoker) -> None:
+    id = stoker.submit("-n", "evil\x1b]0;title\x07\u202ename", "--", "true")
+    stoker("wait", id)
+    leader, follower = pty.openpty()
+    child = subprocess.Popen(
+        stoker.command("export", id, "--columns", "id,name"),
+        env=stoker.env,
+        stdin=subprocess.DEVNULL,
+        stdout=follower,
+    )
+    os.close(follower)
+    shown = b""
+    with contextlib.suppress(OSError):  # how a terminal says that nobody writes any more
+        while more := os.read(leader, 4096):
+            shown += more
+    os.close(leader)
+
+    assert child.wait(30) == 0
+    assert shown.split(b"\r\n") == [
+        b"id,name",
+        id.encode() + rb",evil\x1b]0;title\x07\u202ename",
+        b"",
+    ]

@@ -6,6 +6,7 @@ over another one unless that was said.
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import sys
@@ -23,6 +24,7 @@ from .command import command as declare
 from .command import json_option, option
 from .options import EXAMPLES, Quantity, Whole
 from .say import refuse, tell, words
+from .screen import clean
 from .task_id import TaskId
 
 if TYPE_CHECKING:
@@ -164,9 +166,9 @@ def _print(export: Export) -> None:
             sys.stdout.buffer.write(piece)
         sys.stdout.buffer.flush()
         return
-    from .harmless import Harmless
-
-    harmless = Harmless()
+    decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
+    held = ""
     for piece in export:
-        sys.stdout.write(harmless.feed(piece).replace("\ufeff", ""))
-    sys.stdout.write(harmless.end())
+        *lines, held = (held + decoder.decode(piece)).split("\n")
+        for line in lines:
+            print(clean(line.removesuffix("\r")))
