@@ -61,7 +61,7 @@ def install_command(nice: int | None, io_class: str | None, as_json: bool) -> No
     systemd, unit = Systemd.here(), _unit(nice, io_class)
     if not BOOTED.is_dir():
         refuse("service.no_systemd", line=cron_line(unit.python, unit.home))
-    _check_other_server(systemd, unit)
+    check_other_server(systemd, unit)
     steps = install(systemd, unit, quiet=as_json)
     if as_json:
         print(json.dumps({"path": str(systemd.path), "steps": steps}, ensure_ascii=False))
@@ -135,6 +135,13 @@ for one in (install_command, uninstall_command, status_command, print_command):
 
 
 # ---- what they do
+
+
+def check_other_server(systemd: Systemd, unit: Unit) -> None:
+    """A server that was started by hand would make the service's own end at once."""
+    pid = server_pid(Path(unit.home))
+    if pid is not None and systemd.says("is-active") != "active":
+        refuse("service.other_server", pid=pid or "?")
 
 
 def install(systemd: Systemd, unit: Unit, *, quiet: bool = False) -> list[str]:
@@ -256,13 +263,6 @@ def _do(systemd: Systemd, did: Callable[[str], None], *arguments: str) -> None:
         key = "service.no_bus" if "bus" in said and not systemd.is_system else "service.step_failed"
         refuse(key, step=done.words, said=said[:500])
     did(done.words)
-
-
-def _check_other_server(systemd: Systemd, unit: Unit) -> None:
-    """A server that was started by hand would make the service's own end at once."""
-    pid = server_pid(Path(unit.home))
-    if pid is not None and systemd.says("is-active") != "active":
-        refuse("service.other_server", pid=pid or "?")
 
 
 def _notes(systemd: Systemd, unit: Unit) -> None:

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from stoker.cli.say import Refusal
-from stoker.cli.service import install, status, uninstall
+from stoker.cli.service import check_other_server, install, status, uninstall
 from stoker.cli.systemd import Systemd
 from stoker.cli.unit import NAME, Unit, unit_text
+from stoker.store.recorder import open_store
 
 SYSTEMCTL = """#!/bin/sh
 echo "$*" >> "$NOTES/asked"
@@ -76,14 +77,14 @@ def test_install_writes_reloads_enables_and_starts(
 
 def test_a_second_install_does_nothing(systemd: Systemd, notes: Path) -> None:
     install(systemd, a_unit())
-    before = systemd.path.stat()
+    before = systemd.path.stat().st_ino
     asked(notes)
 
     (step,) = install(systemd, a_unit())
 
     assert "as it should be" in step
     assert asked(notes) == []
-    assert systemd.path.stat() == before
+    assert systemd.path.stat().st_ino == before
     assert os.listdir(systemd.path.parent) == [NAME]
 
 
@@ -151,3 +152,16 @@ def test_without_systemctl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         install(systemd, a_unit(), quiet=True)
     uninstall(systemd, quiet=True)
     assert not systemd.path.exists()
+
+
+def test_a_server_that_was_started_by_hand_is_in_the_way(
+    systemd: Systemd, notes: Path, tmp_path: Path
+) -> None:
+    store = open_store(tmp_path / "stoker.db")
+    try:
+        with pytest.raises(Refusal, match="stoker down"):
+            check_other_server(systemd, a_unit(str(tmp_path)))
+        (notes / "active").touch()
+        check_other_server(systemd, a_unit(str(tmp_path)))
+    finally:
+        store.close()
