@@ -14,6 +14,7 @@ import stoker.flow.collect as flow_collect
 import stoker.flow.finish as flow_finish
 import stoker.flow.place as flow_place
 import stoker.flow.remove as flow_remove
+import stoker.flow.retain as flow_retain
 import stoker.flow.stop as flow_stop
 import stoker.flow.submit as flow_submit
 import stoker.flow.watch as flow_watch
@@ -259,6 +260,12 @@ def _successors_not_told() -> Patch:
 
     real = flow_remove.drop
     return mock.patch.object(flow_remove, "drop", forget)
+
+
+@mutant("retention-asks-nobody", "arrays", 4)
+def _retention_asks_nobody() -> Patch:
+    """What others wait for goes as well."""
+    return mock.patch.object(flow_retain, "needed", _always(set()))
 
 
 # ---- the scheduler
