@@ -12,7 +12,9 @@ from msgspec import Struct, structs
 
 import stoker.flow.collect as flow_collect
 import stoker.flow.finish as flow_finish
+import stoker.flow.launch as flow_launch
 import stoker.flow.place as flow_place
+import stoker.flow.recover as flow_recover
 import stoker.flow.remove as flow_remove
 import stoker.flow.retain as flow_retain
 import stoker.flow.stop as flow_stop
@@ -362,6 +364,20 @@ def _dependency_ok_as_any() -> Patch:
 @mutant("array-cap-ignored", "arrays")
 def _array_cap_ignored() -> Patch:
     return mock.patch.object(scheduler_state.BaseView, "live_of", _always(0))
+
+
+@mutant("sweep-forgotten-at-restart", "arrays", 31)
+def _sweep_forgotten_at_restart() -> Patch:
+    return mock.patch.object(flow_recover, "render", lambda spec, _: spec)
+
+
+@mutant("sweep-of-a-neighbour", "arrays", 4)
+def _sweep_of_a_neighbour() -> Patch:
+    def render(spec: Any, index: int) -> Any:
+        return real(spec, index + 1)
+
+    real = vars(flow_launch)["render"]
+    return mock.patch.object(flow_launch, "render", render)
 
 
 @mutant("drained-node-used")
