@@ -137,12 +137,6 @@ _read_short = lru_cache(1024)(_read)
 _read_long = lru_cache(32)(_read)
 
 
-def parse_array(text: str) -> ArraySpec | None:
-    """The array that `text` names; None when it is none that can be run."""
-    array = read_array(text)
-    return array if array is not None and len(array.indices) <= MOST_ELEMENTS else None
-
-
 def _joined(ranges: Iterable[Range]) -> tuple[Range, ...]:
     """Ascending ranges, with those that touch made one."""
     made: list[Range] = []
