@@ -121,4 +121,30 @@ EXAMPLES: dict[str, str] = {
         "stoker version\n"
         "stoker version --json  # for a program"
     ),
+    "help.export.examples": (
+        "stoker export -o tasks.csv  # for Excel\n"
+        "stoker export --since 7d --outcome failed --columns id,name,message\n"
+        "stoker export --since 2026-11-01 --elements -o november.jsonl\n"
+        "stoker export 17 18"
+    ),
+    "help.service.examples": (
+        "stoker service install\n"
+        "stoker service status  # does it run?"
+    ),
+    "help.service-install.examples": (
+        "stoker service install\n"
+        "stoker service install --io-class idle  # yields the disks to others"
+    ),
+    "help.service-uninstall.examples": (
+        "stoker service uninstall\n"
+        "stoker service uninstall --yes  # without being asked"
+    ),
+    "help.service-status.examples": (
+        "stoker service status\n"
+        "stoker service status --json  # for scripts"
+    ),
+    "help.service-print.examples": (
+        "stoker service print\n"
+        "stoker service print --nice 5 --io-class idle  # yields to others"
+    ),
 }  # fmt: skip

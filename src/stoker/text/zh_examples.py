@@ -121,4 +121,30 @@ EXAMPLES: dict[str, str] = {
         "stoker version\n"
         "stoker version --json  # 供程序使用"
     ),
+    "help.export.examples": (
+        "stoker export -o tasks.csv  # 可用 Excel 打开\n"
+        "stoker export --since 7d --outcome failed --columns id,name,message\n"
+        "stoker export --since 2026-11-01 --elements -o november.jsonl\n"
+        "stoker export 17 18"
+    ),
+    "help.service.examples": (
+        "stoker service install\n"
+        "stoker service status  # 在运行吗？"
+    ),
+    "help.service-install.examples": (
+        "stoker service install\n"
+        "stoker service install --io-class idle  # 把磁盘让给其他进程"
+    ),
+    "help.service-uninstall.examples": (
+        "stoker service uninstall\n"
+        "stoker service uninstall --yes  # 不再询问"
+    ),
+    "help.service-status.examples": (
+        "stoker service status\n"
+        "stoker service status --json  # 供脚本使用"
+    ),
+    "help.service-print.examples": (
+        "stoker service print\n"
+        "stoker service print --nice 5 --io-class idle  # 让给其他进程"
+    ),
 }  # fmt: skip

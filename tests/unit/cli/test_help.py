@@ -15,7 +15,7 @@ from stoker.text import en_examples, zh_examples
 
 CATALOGUES = {"en": en_examples.EXAMPLES, "zh": zh_examples.EXAMPLES}
 OPERATORS = set("|&;<>()")
-FEWEST, MOST = 2, 6
+FEWEST, MOST = 2, 7
 
 
 def examples(language: str, name: str) -> list[str]:
