@@ -109,7 +109,7 @@ def test_every_name_of_the_sdk_is_in_the_docs() -> None:
         for parameter in list(inspect.signature(kind).parameters):
             assert f"`{parameter}`" in section, parameter
     whys = {key.split(".")[1] for key in en_cli.PHRASES if key.startswith("unreachable.")}
-    assert whys == set(re.findall(r"\b(?:no|bad|not)_\w+|\bgone\b", section))
+    assert whys == set(re.findall(r"\b(?:no|bad|not)_\w+|\bgone\b|\bcut\b", section))
 
 
 def test_every_setting_is_in_the_docs() -> None:
