@@ -51,7 +51,7 @@ def test_it_is_a_store(store: SqlStore) -> None:
 
 
 async def test_a_recorded_task_reads_back_as_it_was(store: SqlStore) -> None:
-    spec = a_spec(name="训练", command="echo \"$HOME\" 'x'\n", env={"A": "\x01\u2028é"}, gpus=2)
+    spec = a_spec(name="训练", command="echo \"$HOME\" 'x'\n", env={"A": "\0\x01\u2028é"}, gpus=2)
     change = new(7, spec)
 
     seq = await store.record([change])

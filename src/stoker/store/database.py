@@ -54,14 +54,20 @@ def as_url(path_or_url: str | os.PathLike[str]) -> sa.URL:
     return url
 
 
-def open_engine(url: sa.URL, *, readonly: bool = False) -> sa.Engine:
-    """An engine for the writer, or for readers. Connects lazily."""
+def open_engine(url: sa.URL, *, readonly: bool = False, keep: bool = False) -> sa.Engine:
+    """An engine for the writer, or for readers. Connects lazily.
+
+    Connections are kept by their users; with `keep`, one to a server is kept by the engine until
+    `dispose`, so that who comes next has the same session.
+    """
     is_sqlite = url.get_backend_name() == "sqlite"
     if not is_sqlite and url.drivername != "postgresql+psycopg":
         raise StoreError("unsupported_database", field="database", name=url.get_backend_name())
-    options: dict[str, Any] = {"poolclass": sa.NullPool}  # connections are kept by their users
+    options: dict[str, Any] = {"poolclass": sa.NullPool}
     if not is_sqlite:
         options |= postgres.engine_options(url, readonly=readonly)
+    if keep and not is_sqlite:
+        options |= {"poolclass": sa.QueuePool, "pool_size": 1, "max_overflow": 0}
     engine = sa.create_engine(url, **options)
 
     @sa.event.listens_for(engine, "connect")

@@ -70,15 +70,11 @@ def engine_options(url: sa.URL, *, readonly: bool) -> dict[str, Any]:
         "tcp_user_timeout": "5000" if readonly else "20000",
         **_NOTICE_DEATH,
     }
-    options: dict[str, Any] = {
+    return {
         "paramstyle": "format",
         "use_native_hstore": False,
         "connect_args": {name: wanted[name] for name in wanted if name not in url.query},
     }
-    if not readonly:
-        # One session from the first migration to the end: its lock has no gap.
-        options |= {"poolclass": sa.QueuePool, "pool_size": 1, "max_overflow": -1}
-    return options
 
 
 def begin_session(db: Any, *, readonly: bool) -> None:
@@ -96,7 +92,8 @@ def begin_session(db: Any, *, readonly: bool) -> None:
 
 
 def take_lock(engine: sa.Engine, *, wait: bool = False) -> None:
-    """Have the one session that the writer will use, and in it the lock of the one server.
+    """Have the session that the writer will use, and in it the lock of the one server. The engine
+    must keep its session (`open_engine(..., keep=True)`).
 
     StoreError `already_served` when somebody else has it; with `wait`, it is waited for.
     """
@@ -146,7 +143,7 @@ def refusal(url: sa.URL, error: BaseException) -> StoreError:
     """Why it could not be opened. Libpq has no codes for this, only sentences."""
     why = harmless(url, error)
     facts = {"database": url.database or "", "place": place(url), "why": why}
-    if "password" in why or "authentication failed" in why or 'role "' in why:
+    if any(word in why for word in ("password", "authentication failed", 'role "', "pg_hba.conf")):
         return StoreError("database_login", field="database", **facts)
     if 'database "' in why and "does not exist" in why:
         return StoreError("database_missing", field="database", **facts)

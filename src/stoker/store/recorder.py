@@ -69,7 +69,7 @@ def open_store(
     `<database>.lock`, and need not be named. `wait`: until another server lets go, not refusing.
     """
     url = as_url(path_or_url)
-    engine = open_engine(url)
+    engine = open_engine(url, keep=True)
     path = Path(url.database or "") if engine.dialect.name == "sqlite" else None
     if path is not None:
         refuse_network_disk(path)
