@@ -7,6 +7,7 @@ import itertools
 import os
 import secrets
 import sys
+import venv
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TypeVar
@@ -14,7 +15,7 @@ from typing import TypeVar
 import pytest
 
 from stoker.domain.attempt import Attempt
-from stoker.domain.errors import UnknownLog
+from stoker.domain.errors import EngineRefused, EngineUnreachable, UnknownLog
 from stoker.domain.lifecycle import State
 from stoker.domain.task import TaskSpec
 from stoker.engines.base import (
@@ -25,6 +26,7 @@ from stoker.engines.base import (
     Fact,
     LaunchOrder,
     LiveAttempt,
+    NodeCalls,
     NodeUp,
     StopOrder,
 )
@@ -258,6 +260,22 @@ async def test_an_attempt_that_a_node_does_not_know_is_lost_not_ended(bench: Ben
 
     assert fact.evidence == "spool_gone"
     assert bench.runs() == 0
+
+
+async def test_a_node_can_be_asked(bench: Bench, tmp_path: Path) -> None:
+    """The optional interface, which both have."""
+    engine = bench.engine
+    assert isinstance(engine, NodeCalls)
+    venv.create(tmp_path / "my venv")
+    args = {"environment": str(tmp_path / "my venv")}
+
+    found = await engine.call("node-a", "", "check_environment", args)
+
+    assert (found["code"], found["prefix"]) == ("", args["environment"])
+    with pytest.raises(EngineRefused):
+        await engine.call("node-a", "", "no_such_verb", {})
+    with pytest.raises(EngineUnreachable):
+        await engine.call("node-z", "", "check_environment", args)
 
 
 async def is_readable(bench: Bench, attempt: Attempt) -> bool:

@@ -7,9 +7,9 @@ unreachable says nothing about an attempt.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from msgspec import Struct, field
 
@@ -213,4 +213,17 @@ class Engine(Protocol):
         self, attempt: Attempt, rank: int, stream: str, offset: int, limit: int
     ) -> LogChunk:
         """Raises UnknownLog when there is none, EngineUnreachable when the node is."""
+        ...
+
+
+@runtime_checkable
+class NodeCalls(Protocol):
+    """Beside Engine, for those that can: anything else that a node is asked for."""
+
+    async def call(
+        self, node: str, account: str, verb: str, args: Mapping[str, str]
+    ) -> Mapping[str, Any]:
+        """What the node found, as `account` ("" = the runner's own). Takes seconds: never awaited
+        by the loop. Raises EngineUnreachable when there is no answer in time, EngineRefused when
+        it cannot do that."""
         ...

@@ -8,13 +8,14 @@ until it is back.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from msgspec import Struct
 
 from stoker.domain.attempt import Attempt
-from stoker.domain.errors import EngineUnreachable, UnknownLog
+from stoker.domain.errors import EngineRefused, EngineUnreachable, UnknownLog
 from stoker.domain.lifecycle import State
 from stoker.domain.node import Incarnation, Node
 from stoker.domain.outcome import End, end_from_exit
@@ -69,6 +70,12 @@ class FakeEngine:
         self.launches: list[str] = []
         """Every attempt that really began, in order: one twice here is a bug above."""
         self.lost: set[str] = set()
+        self.calls: list[tuple[str, str, str, Mapping[str, str]]] = []
+        """Every call that was made, in order."""
+        self.verbs: dict[str, Callable[[Mapping[str, str]], Awaitable[dict[str, Any]]]] = {
+            "check_environment": _any_environment
+        }
+        """What a call finds."""
         self._facts: asyncio.Queue[Fact] = asyncio.Queue()
         self._stopped_early: set[str] = set()
 
@@ -126,6 +133,16 @@ class FakeEngine:
             raise UnknownLog("log_missing")
         output = run.behaviour.output
         return LogChunk(offset, output[offset : offset + limit], len(output))
+
+    async def call(
+        self, node: str, account: str, verb: str, args: Mapping[str, str]
+    ) -> Mapping[str, Any]:
+        if node in self.lost or node not in self.nodes:
+            raise EngineUnreachable(node=node)
+        if verb not in self.verbs:
+            raise EngineRefused(why="unknown_verb")
+        self.calls.append((node, account, verb, args))
+        return await self.verbs[verb](args)
 
     # ---- the script
 
@@ -193,6 +210,10 @@ class FakeEngine:
     def _say_up(self, name: str) -> None:
         incarnation = Incarnation("fake-boot", "fake-spool")
         self._facts.put_nowait(NodeUp(node=self.nodes[name], incarnation=incarnation, highest=0))
+
+
+async def _any_environment(args: Mapping[str, str]) -> dict[str, Any]:
+    return {"code": "", "prefix": args["environment"], "kind": "conda", "python": "3.12.0"}
 
 
 def _now() -> datetime:

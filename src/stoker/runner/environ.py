@@ -20,7 +20,12 @@ _FROM_OWNER = ("PATH", "LD_LIBRARY_PATH", "TMPDIR", "XDG_RUNTIME_DIR")
 def environment(
     launch: Launch, account: Account, base: Mapping[str, str], *, is_own: bool
 ) -> Dict[str, str]:
-    """Everything the command sees."""
+    """Everything the command sees, before an environment of its own is activated."""
+    return {**basis(account, base, is_own=is_own), **launch.env, **identity(launch)}
+
+
+def basis(account: Account, base: Mapping[str, str], *, is_own: bool) -> Dict[str, str]:
+    """What every command of an account begins with."""
     inherited = _FROM_SYSTEM + (_FROM_OWNER if is_own else ())
     env = {
         name: value for name, value in base.items() if name in inherited or name.startswith("LC_")
@@ -36,20 +41,21 @@ def environment(
         SHELL=account.shell,
         PYTHONUNBUFFERED="1",
     )
-    env.update(launch.env)
-    cards = ",".join(str(gpu.index) for gpu in launch.gpus)
-    env.update(
-        {
-            "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-            "CUDA_VISIBLE_DEVICES": cards,
-            "NVIDIA_VISIBLE_DEVICES": cards,
-            "STOKER_TASK_ID": launch.task,
-            MARKER: part_key(launch.attempt, launch.rank),
-            "STOKER_NODE": launch.node,
-            "STOKER_GPU_IDS": cards,
-        }
-    )
     return env
+
+
+def identity(launch: Launch) -> Dict[str, str]:
+    """What says which attempt it is and which cards it holds: nothing overrides it."""
+    cards = ",".join(str(gpu.index) for gpu in launch.gpus)
+    return {
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "CUDA_VISIBLE_DEVICES": cards,
+        "NVIDIA_VISIBLE_DEVICES": cards,
+        "STOKER_TASK_ID": launch.task,
+        MARKER: part_key(launch.attempt, launch.rank),
+        "STOKER_NODE": launch.node,
+        "STOKER_GPU_IDS": cards,
+    }
 
 
 def _is_utf8(env: Mapping[str, str]) -> bool:

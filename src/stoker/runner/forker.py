@@ -6,7 +6,7 @@ gets the processes of a supervisor that was killed, and ends them: every child t
 fork. All signals are blocked here and in everything it forks; they arrive through a signalfd.
 
 From the runner come lines `<verb> <key> <JSON>`; back go lines `died <key>` for supervisors that
-did not end in order.
+did not end in order, and for every call that has ended, in order or not.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ import socket
 import traceback
 from typing import Dict, List, Optional, Tuple
 
-from . import account, libc, readlog
+from . import account, calls, libc, readlog
+from .calldesk import KEY as CALL_KEY
 from .cgroup import Cgroups
 from .identity import boot_id, stat
 from .note import note
@@ -28,7 +29,7 @@ from .prepare import Prepared, prepare
 from .setting import Setting
 from .supervise import supervise
 
-LAUNCH, READ = b"launch", b"read"
+LAUNCH, READ, CALL = b"launch", b"read", b"call"
 _FAILED = 70
 _STRAY_POLL_MS = 100
 _CHUNK = 1 << 16
@@ -109,10 +110,10 @@ class _Forker:
             note(f"cannot start {key.decode()}: {error}")
             return
         if pid == 0:
-            self._become_child(prepared, raw)
+            self._become_child(verb, prepared, raw)
         self._children[pid] = key.decode("ascii")
 
-    def _become_child(self, prepared: Optional[Prepared], raw: bytes) -> None:
+    def _become_child(self, verb: bytes, prepared: Optional[Prepared], raw: bytes) -> None:
         status = 0
         try:
             # The runner must see end of file when we die, whoever else lives on.
@@ -120,6 +121,8 @@ class _Forker:
             os.close(self._signals)
             if prepared is not None:
                 supervise(prepared, self._setting)
+            elif verb == CALL:
+                calls.answer_as_owner(raw, self._setting)
             else:
                 readlog.read_as_owner(raw, self._setting)
         except BaseException:
@@ -135,7 +138,8 @@ class _Forker:
                 if pid == 0:
                     break
                 key = self._children.pop(pid, "")
-                if key and status:
+                # A call runs programs of the account, which may have left something behind.
+                if key and (status or key.startswith(CALL_KEY)):
                     self._may_have_strays = True
                     self._tell(key)
         if self._may_have_strays:

@@ -18,6 +18,8 @@ import time
 from typing import Any, Callable, Dict, List, Optional
 
 from . import forker, protocol
+from .calldesk import KEY as CALL_KEY
+from .calldesk import CallDesk
 from .cgroup import Cgroups
 from .ender import Ender
 from .facts import Facts
@@ -26,6 +28,8 @@ from .logdesk import LogDesk
 from .note import note
 from .orders import Orders
 from .protocol import (
+    Answer,
+    Call,
     Forget,
     Greeting,
     Hello,
@@ -98,6 +102,7 @@ class Loop:
         self._ender = Ender(cgroups, forker_pid, self._on_ended)
         self._facts = Facts(spool, self._end)
         self._desk = LogDesk(spool, self._run_errand)
+        self._calls = CallDesk(self._run_call)
         self._orders = Orders(spool, self._facts, self._hand_over, self._tell)
         self._senses = Senses(
             simulate_gpus, spool.path, lambda: dict(self._facts.part_of_pid), self._on_sensed
@@ -135,6 +140,7 @@ class Loop:
         if self._spool.is_gone():
             raise SpoolGone
         self._desk.give_up(now)
+        self._calls.give_up(now)
         if self._equipment is None and now - self._begun >= _PROBE_S:
             self._equip(unanswered(_PROBE_S))
 
@@ -203,10 +209,19 @@ class Loop:
                 self._rescan()
         elif isinstance(message, Sweep):
             self._sweep(connection, message)
-        elif isinstance(message, ReadLog):
+        else:
+            self._inquire(connection, message)
+
+    def _inquire(self, connection: _Connection, message: Any) -> None:
+        """Questions, and the answers of those that were sent to find out."""
+        if isinstance(message, ReadLog):
             self._desk.ask(message, connection.send)
         elif isinstance(message, LogData):
             self._desk.answer(message)
+        elif isinstance(message, Call):
+            self._calls.ask(message, connection.send)
+        elif isinstance(message, Answer):
+            self._calls.answer(message)
         else:
             raise ValueError(f"not for a runner: {type(message).__name__}")
 
@@ -270,9 +285,16 @@ class Loop:
     def _run_errand(self, key: str, raw: bytes) -> None:
         self._forker.send(b"%s %s %s\n" % (forker.READ, key.encode("ascii"), raw))
 
+    def _run_call(self, key: str, raw: bytes) -> None:
+        self._forker.send(b"%s %s %s\n" % (forker.CALL, key.encode("ascii"), raw))
+
     def _on_forker(self, line: bytes) -> None:
-        """`died <key>`: a supervisor ended out of order."""
-        self._on_death(line.split(b" ", 1)[1].decode("ascii"))
+        """`died <key>`: a supervisor ended out of order, or a call is over."""
+        key = line.split(b" ", 1)[1].decode("ascii")
+        if key.startswith(CALL_KEY):
+            self._calls.ended(key)
+        else:
+            self._on_death(key)
 
     def _on_death(self, key: str) -> None:
         self._look(key)

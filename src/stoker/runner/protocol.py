@@ -4,8 +4,8 @@ This is the only definition: the server reads the same classes with `msgspec.con
 with `read()` below. Unknown keys are ignored on both sides, so that two versions can talk; a new
 field needs a default. Python 3.8 grammar. See docs/explanation/protocol.md.
 
-Server to runner: Greeting, Launch, Stop, Forget, ListParts, Sweep, ReadLog.
-Runner to server: Hello, Seen, Listing, Refused, Swept, LogData, Sample.
+Server to runner: Greeting, Launch, Stop, Forget, ListParts, Sweep, ReadLog, Call.
+Runner to server: Hello, Seen, Listing, Refused, Swept, LogData, Answer, Sample.
 A line is {"type": <class name>, ...fields}.
 """
 
@@ -70,6 +70,8 @@ class Launch:
     shell: str = ""
     """A line or script for the owner's shell."""
     env: Dict[str, str] = field(default_factory=dict)
+    environment: str = ""
+    """A conda environment's name, the prefix of one, or a virtual environment's folder."""
     stdout: str = ""
     """"" = our own log; a path, `+path` (append), or `discard`."""
     stderr: str = "merge"
@@ -134,6 +136,22 @@ class ReadLog:
     """`stdout` or `stderr`."""
     offset: int
     limit: int
+
+
+@dataclass(frozen=True)
+class Call:
+    """Ask for something that is no order: done by a process that becomes the account.
+
+    Answered by Answer with the same id, at the latest after `timeout_s`.
+    """
+
+    id: int
+    verb: str
+    """One of `calls.VERBS`."""
+    account: str = ""
+    """"" = the runner's own."""
+    args: Dict[str, str] = field(default_factory=dict)
+    timeout_s: float = 10.0
 
 
 # ---- runner to server
@@ -262,6 +280,16 @@ class LogData:
 
 
 @dataclass(frozen=True)
+class Answer:
+    """Answer to Call."""
+
+    id: int
+    result: Dict[str, Any] = field(default_factory=dict)
+    error: str = ""
+    """"" | unknown_verb | busy | timeout | account_unknown | the system's own words."""
+
+
+@dataclass(frozen=True)
 class GpuProcess:
     """A process that uses a card. `part` is "" for a foreign one."""
 
@@ -310,8 +338,8 @@ _NESTED_LISTS = {
 MESSAGES = {
     cls.__name__: cls
     for cls in (
-        Greeting, Launch, Stop, Forget, ListParts, Sweep, ReadLog,
-        Hello, Seen, Listing, Refused, Swept, LogData, Sample,
+        Greeting, Launch, Stop, Forget, ListParts, Sweep, ReadLog, Call,
+        Hello, Seen, Listing, Refused, Swept, LogData, Answer, Sample,
     )
 }  # fmt: skip
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 from stoker.domain.attempt import Attempt
 from stoker.domain.errors import EngineUnreachable
@@ -88,3 +89,11 @@ class FleetEngine:
         if link is None:
             raise EngineUnreachable(node=attempt.allocation.node)
         return await link.read_log(attempt, rank, stream, offset, limit)
+
+    async def call(
+        self, node: str, account: str, verb: str, args: Mapping[str, str]
+    ) -> Mapping[str, Any]:
+        link = self.links.get(node)
+        if link is None:
+            raise EngineUnreachable(node=node)
+        return await link.call(account, verb, args)

@@ -11,7 +11,7 @@ import asyncio
 import base64
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from stoker.domain.attempt import Attempt
-from stoker.domain.errors import EngineUnreachable, UnknownLog
+from stoker.domain.errors import EngineRefused, EngineUnreachable, UnknownLog
 from stoker.domain.outcome import End
 from stoker.engines.base import (
     AttemptEnded,
@@ -56,6 +56,9 @@ log = logging.getLogger("stoker.fleet")
 RECONNECT_S = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 HELLO_S = 15.0
 READ_S = 15.0
+CALL_S = 10.0
+CALL_GRACE_S = 5.0
+"""The runner itself says when a call takes too long."""
 LINE_LIMIT = 64 << 20
 REVOKED = End(outcome="cancelled", reason="cancelled")
 
@@ -94,8 +97,9 @@ class Link:
         self._writer: asyncio.StreamWriter | None = None
         self._hello: protocol.Hello | None = None
         self._listed = False
-        self._reads: dict[int, asyncio.Future[protocol.LogData]] = {}
-        self._read_id = 0
+        self._asked: dict[int, asyncio.Future[Any]] = {}
+        """Questions without an answer yet, by their number."""
+        self._last_question = 0
         self._handlers: dict[str, tuple[type[Any], Callable[[Any], None]]] = {
             cls.__name__: (cls, handler)
             for cls, handler in (
@@ -103,7 +107,8 @@ class Link:
                 (protocol.Seen, self._on_seen),
                 (protocol.Refused, self._on_refused),
                 (protocol.Swept, self._on_swept),
-                (protocol.LogData, self._on_log),
+                (protocol.LogData, self._on_answer),
+                (protocol.Answer, self._on_answer),
                 (protocol.Sample, self._on_sample),
             )
         }
@@ -131,25 +136,41 @@ class Link:
     async def read_log(
         self, attempt: Attempt, rank: int, stream: str, offset: int, limit: int
     ) -> LogChunk:
-        if not self._listed:
-            raise EngineUnreachable(node=self.name)
-        self._read_id += 1
-        id = self._read_id
-        answer: asyncio.Future[protocol.LogData] = asyncio.get_running_loop().create_future()
-        self._reads[id] = answer
-        self._send(protocol.ReadLog(id, attempt.id, rank, stream, offset, limit))
-        try:
-            found = await asyncio.wait_for(answer, READ_S)
-        except TimeoutError as error:
-            raise EngineUnreachable(node=self.name) from error
-        finally:
-            self._reads.pop(id, None)
+        found: protocol.LogData = await self._ask(
+            lambda id: protocol.ReadLog(id, attempt.id, rank, stream, offset, limit), READ_S
+        )
         if found.error:
             code = {"missing": "log_missing", "denied": "log_denied"}.get(
                 found.error, "log_missing"
             )
             raise UnknownLog(code, why=found.error)
         return LogChunk(found.offset, base64.b64decode(found.data), found.size)
+
+    async def call(self, account: str, verb: str, args: Mapping[str, str]) -> Mapping[str, Any]:
+        found: protocol.Answer = await self._ask(
+            lambda id: protocol.Call(id, verb, account, dict(args), CALL_S), CALL_S + CALL_GRACE_S
+        )
+        if found.error in ("busy", "timeout"):
+            raise EngineUnreachable(node=self.name)
+        if found.error:
+            raise EngineRefused(why=found.error)
+        return found.result
+
+    async def _ask(self, question: Callable[[int], Any], patience_s: float) -> Any:
+        """The answer to a question that carries a number. Raises EngineUnreachable."""
+        if not self._listed:
+            raise EngineUnreachable(node=self.name)
+        self._last_question += 1
+        id = self._last_question
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._asked[id] = answer
+        self._send(question(id))
+        try:
+            return await asyncio.wait_for(answer, patience_s)
+        except TimeoutError as error:
+            raise EngineUnreachable(node=self.name) from error
+        finally:
+            self._asked.pop(id, None)
 
     # ---- the connection
 
@@ -197,7 +218,7 @@ class Link:
             with suppress(OSError, RuntimeError):
                 self._writer.close()
             self._writer = None
-        for answer in self._reads.values():
+        for answer in self._asked.values():
             if not answer.done():
                 answer.set_exception(EngineUnreachable(node=self.name))
         return was_up
@@ -331,8 +352,8 @@ class Link:
         if swept.left == 0 and swept.attempt in self.expected:
             self.say(AttemptLost(attempt=swept.attempt, at=_now(), evidence="spool_gone"))
 
-    def _on_log(self, found: protocol.LogData) -> None:
-        answer = self._reads.get(found.id)
+    def _on_answer(self, found: protocol.LogData | protocol.Answer) -> None:
+        answer = self._asked.get(found.id)
         if answer is not None and not answer.done():
             answer.set_result(found)
 
