@@ -24,6 +24,8 @@ from stoker.store.recorder import open_store
 
 ROOT = Path(__file__).resolve().parents[2]
 MARK = "E2E_MARK"
+NOT_OURS = ("STOKER_", "LC_", "VIRTUAL_ENV", "CONDA_", "MAMBA_")
+"""Variables of whoever runs the tests: his environment is not that of our tasks."""
 PATIENCE_S = 30.0
 
 
@@ -36,7 +38,7 @@ class Stoker:
         self.work = folder / "work"
         self.work.mkdir(parents=True)
         self._begun: list[subprocess.Popen[bytes]] = []
-        self.env = {k: v for k, v in os.environ.items() if not k.startswith(("STOKER_", "LC_"))}
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith(NOT_OURS)}
         self.env |= {
             "STOKER_HOME": str(self.home),
             "PYTHONPATH": str(ROOT / "src"),

@@ -67,6 +67,9 @@ def page() -> str:
             "An element of an array also sees `STOKER_ARRAY_INDEX`, its index; one of a sweep its values, each "
             "as `STOKER_SWEEP_` and the name.",
             "",
+            "A conda or virtual environment (`environment`) adds its own: "
+            "[environments.md](../howto/environments.md).",
+            "",
             "From the environment the runner was started with, when they are set there: `TZ`, "
             "`LC_*`, and for its own account `LD_LIBRARY_PATH`, `TMPDIR`, `XDG_RUNTIME_DIR`.",
             "",

@@ -19,6 +19,7 @@ from stoker.domain.task import Field, TaskSpec, fields
 from stoker.wire import TaskView
 
 from .command import CONTEXT, Exact, json_option, option
+from .environment import named
 from .options import check_utf8, flag_of, spec_options, typed_values, words_of
 from .paths import absolute_folder, output_path
 from .say import refuse, words
@@ -68,6 +69,8 @@ def overlay(spec: TaskSpec, typed: Mapping[str, Any], unset: Sequence[str]) -> T
     values |= dict(typed) | {"env": env}
     if "gpu_ids" in typed and "gpus" not in typed:  # who names the cards has said how many
         values["gpus"] = max(values["gpus"], len(typed["gpu_ids"]))
+    if "environment" in typed:
+        values["environment"] = named(typed["environment"])
     if "workdir" in typed:
         values["workdir"] = absolute_folder(typed["workdir"])
     for stream in ("stdout", "stderr"):

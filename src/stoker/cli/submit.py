@@ -8,6 +8,7 @@ carry it. Once the server has said yes, nothing that fails afterwards makes this
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
@@ -19,6 +20,7 @@ from stoker.client import Client, Refused, ServerUnreachable
 from stoker.domain.task import TaskSpec
 
 from .command import CONTEXT, Exact, json_option, option
+from .environment import add_active, where
 from .options import check_utf8, spec_options, typed_values
 from .paths import absolute_folder, output_path
 from .reasons import told
@@ -38,17 +40,19 @@ def command(
 ) -> None:
     ctx = click.get_current_context()
     values = _values(ctx, line, argv, given)
-    check_utf8(values)
-    spec = TaskSpec(**values)
     with Client() as client:
+        is_active = add_active(values, client, os.environ)
+        check_utf8(values)
+        spec = TaskSpec(**values)
+        runs_in = where(spec.environment, is_active=is_active)
         if dry_run:
-            _preview(client.preview(spec), spec, as_json)
+            _preview(client.preview(spec), spec, runs_in, as_json)
             return
         created = client.submit(spec)
         if as_json:
             sys.stdout.write(msgspec.json.encode(created).decode() + "\n")
         else:
-            _report(client, created)
+            _report(client, created, runs_in)
 
 
 def build_values(
@@ -101,7 +105,7 @@ def _merged(first: dict[str, Any], then: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def _preview(found: wire.WhyView, spec: TaskSpec, as_json: bool) -> None:
+def _preview(found: wire.WhyView, spec: TaskSpec, runs_in: str | None, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
         return
@@ -110,29 +114,40 @@ def _preview(found: wire.WhyView, spec: TaskSpec, as_json: bool) -> None:
 
     for line in (*describe_elements(spec), *describe_preview(found)):
         print(line)
+    if runs_in is not None:
+        print(runs_in)
 
 
-def _report(client: Client, created: wire.Created) -> None:
+def _report(client: Client, created: wire.Created, runs_in: str | None) -> None:
     """What became of it at once. It is accepted whatever happens to this question."""
+    is_followed = _report_state(client, created)
+    if runs_in is not None:
+        print(runs_in)
+    if is_followed:
+        print(words("submit.hint", id=created.id))
+
+
+def _report_state(client: Client, created: wire.Created) -> bool:
+    """Whether there is one output to follow."""
     try:
         found = client.task(created.id)
     except (Refused, ServerUnreachable):
         tell("submit.done", id=created.id)
-        return
+        return False
     task = found.task
     if task.state == "HELD":
         tell("submit.held", id=task.id)
-        return
+        return False
     if task.array is not None:
         from .sweeps import made_of
 
         made = made_of(spec_of(task), task.array.size)
         tell("submit.array", id=task.id, made=made, progress=progress(task.array))
-        return
+        return False
     if task.state == "QUEUED":
         print(words("submit.waits", id=task.id, why=" ".join(told(found.waits))).rstrip())
     elif task.state == "FINISHED":
         tell("submit.ended", id=task.id, why=task.message or "")
     else:
         tell("submit.starts", id=task.id, where=placed_on(task.node, task.gpu_ids))
-    print(words("submit.hint", id=task.id))
+    return True

@@ -19,7 +19,7 @@ from typing_extensions import override
 from stoker import wire
 
 from .errors import Refused, ServerUnreachable
-from .find import Server, find_server
+from .find import Server, find_server, is_local
 from .stream import QUIET_S, Message, Stream
 
 IDLE_S = 2.0
@@ -84,6 +84,11 @@ class Connection:
     def url(self) -> str:
         """Where the server is. Raises ServerUnreachable when there is none to be found."""
         return self._find().url
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the server is this machine's. Raises ServerUnreachable as `url` does."""
+        return is_local(self._find(), self._home)
 
     # ---- requests
 

@@ -76,6 +76,15 @@ def find_server(url: str | None, token: str | None, home: str | None) -> Server:
     return Server(url, token)
 
 
+def is_local(server: Server, home: str | None) -> bool:
+    """Whether it is this machine's: the one of our state folder. An address says nothing, because
+    the end of a tunnel looks the same."""
+    from stoker.config import find_home  # noqa: PLC0415 - few ask
+
+    found = _served(home or str(find_home(os.environ)))
+    return isinstance(found, Server) and found.url.rstrip("/") == server.url
+
+
 def _is_usable(url: str) -> bool:
     try:
         parts = urlsplit(url)
@@ -96,6 +105,11 @@ def _from_home(home: str | None) -> Server | tuple[str, str]:
         remote = _remote(os.path.join(home, REMOTE))
         if remote is not None:
             return remote
+    return _served(home)
+
+
+def _served(home: str) -> Server | tuple[str, str]:
+    """The server that runs on a state folder."""
     try:
         with open(os.path.join(home, "server.json"), "rb") as file:
             owner = os.fstat(file.fileno()).st_uid

@@ -17,7 +17,7 @@ from .dependency import parse_after
 from .errors import InvalidSpec
 from .indices import HIGHEST_INDEX, MOST_ELEMENTS
 from .sweep import array_of
-from .task import NOT_YET, TaskSpec, fields
+from .task import NO_ENVIRONMENT, NOT_YET, TaskSpec, fields
 
 MOST_ARGUMENT_BYTES = 131_071
 """Linux refuses a longer single argument (MAX_ARG_STRLEN, less the final NUL)."""
@@ -37,6 +37,8 @@ def check(spec: TaskSpec) -> None:
     _check_command(spec)
     _check_paths(spec)
     _check_env(spec)
+    if spec.environment not in NO_ENVIRONMENT:
+        _check_environment(spec.environment)
     _check_gpus(spec)
     _check_cards(spec)
     _check_when(spec)
@@ -128,6 +130,23 @@ def _check_env(spec: TaskSpec) -> None:
         total += size
     if total > MOST_COMMAND_BYTES:
         raise InvalidSpec("argument_too_long", field="env", most=MOST_COMMAND_BYTES)
+
+
+_IMAGE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|.*\.(?:sif|simg|sqsh)$", re.DOTALL)
+"""`docker://...`, `docker-archive:...`, or a file with an image in it."""
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+def _check_environment(value: str) -> None:
+    """A name or an absolute path; whether it is there is the node's to say."""
+    if _IMAGE.match(value):
+        raise InvalidSpec("image_not_yet", field="environment")
+    is_path = value.startswith("/")
+    if len(value.encode()) > (4095 if is_path else 255):
+        raise InvalidSpec("path_too_long", field="environment", most=4095 if is_path else 255)
+    is_name = value not in (".", "..") and value.strip() == value and not set(value) & set("/\\:")
+    if not (is_path or is_name) or _CONTROL.search(value):
+        raise InvalidSpec("bad_environment", field="environment", value=value)
 
 
 def _check_gpus(spec: TaskSpec) -> None:

@@ -39,6 +39,10 @@ OUTCOME_OF: dict[str, Outcome] = {
     "stdout_not_writable": "failed",
     "stderr_not_writable": "failed",
     "account_unknown": "failed",
+    "environment_missing": "failed",
+    "environment_ambiguous": "failed",
+    "not_an_environment": "failed",
+    "environment_broken": "failed",
     "start_failed": "failed",
     # somebody or something stopped it
     "cancelled": "cancelled",

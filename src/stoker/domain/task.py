@@ -39,7 +39,13 @@ class TaskSpec(Struct, frozen=True, kw_only=True):
     env: Annotated[
         dict[str, str], about("Environment variable, may be given several times", short="-e")
     ] = field(default_factory=dict)
-    environment: Annotated[str, about("conda name or prefix, virtual environment, or image")] = ""
+    environment: Annotated[
+        str,
+        about(
+            "Environment it runs in: a conda name or prefix, a virtual environment's folder, "
+            "or `none`; `submit` takes the active one unless told"
+        ),
+    ] = ""
     stdout: Annotated[
         str,
         about(
@@ -120,8 +126,12 @@ class TaskSpec(Struct, frozen=True, kw_only=True):
         return field.name == "command" or getattr(self, field.name) != field.default
 
 
-NOT_YET: frozenset[str] = frozenset({"environment", "nodes", "lease_s", "notify"})
+NOT_YET: frozenset[str] = frozenset({"nodes", "lease_s", "notify"})
 """Declared, refused off their default: each later feature removes its own."""
+
+
+NO_ENVIRONMENT = ("", "none")
+"""Values of `environment` for a task that runs in none."""
 
 
 class Field(NamedTuple):

@@ -25,6 +25,7 @@ from .accept import accept, give_urgent_back, take_urgent
 from .arrays import find, has_begun, indices_of
 from .commit import commit, moved
 from .context import Flow
+from .environments import check_environments
 from .follow import follow
 
 FAILED = ("failed", "timed_out", "lost")
@@ -36,6 +37,7 @@ async def resubmit(flow: Flow, key: TaskKey, by: str, *, failed: bool = False) -
 
     `failed`: of an array that has ended, only the elements that failed.
     """
+    await check_environments(flow, [(await find(flow, key)).task.spec])
     async with flow.editing:
         while True:
             task = (await find(flow, key)).task

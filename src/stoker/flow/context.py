@@ -20,7 +20,7 @@ from stoker.domain.indices import Indices
 from stoker.domain.key import TaskKey
 from stoker.domain.lifecycle import State, Task
 from stoker.domain.node import Incarnation
-from stoker.engines.base import Engine, NodeSampled
+from stoker.engines.base import Engine, NodeCalls, NodeSampled
 from stoker.scheduler.line import Waiting
 from stoker.scheduler.needs import Needs, Sign
 from stoker.scheduler.policy import Policy
@@ -111,6 +111,10 @@ class Flow:
         retention: Retention | None = None,
     ) -> None:
         self.store, self.engine, self.logs, self.clock = store, engine, logs, clock
+        self.calls: NodeCalls | None = engine if isinstance(engine, NodeCalls) else None
+        """How nodes are asked for anything else, if the engine can."""
+        self.environments: dict[tuple[str, str], datetime] = {}
+        """Environments that were there: account and name, and until when that is believed."""
         self.new_attempt = new_attempt
         self.owner = owner
         self.retention = retention or Retention()

@@ -17,12 +17,14 @@ from .accept import accept, give_urgent_back, take_urgent
 from .again import renew
 from .arrays import Found, find, has_begun, indices_of, record_alone
 from .context import Flow
+from .environments import check_environments
 from .follow import enqueue, waiting_for
 
 
 async def edit(flow: Flow, key: TaskKey, spec: TaskSpec, version: int | None, by: str) -> Task:
     """The task with its new spec, or the new task. Refuses what `submit` refuses."""
     accept(flow, spec)
+    await check_environments(flow, [spec])
     await depend.check_known(flow, [spec], [""])
     async with flow.editing:
         while True:

@@ -15,7 +15,7 @@ from stoker.domain.sweep import is_array
 from stoker.engines.base import AttemptEnded, AttemptLost, AttemptNeverRan
 from stoker.runner import killpoint
 
-from . import depend, nodes
+from . import depend, environments, nodes
 from .arrays import CANCELLED
 from .collect import collect, collect_again
 from .commit import commit, moved
@@ -49,6 +49,8 @@ async def finish(flow: Flow, fact: Over) -> None:
     follow(flow, change.task, task)
     flow.replan()
     _judge_node(flow, live.attempt.allocation.node, task, fact)
+    if isinstance(fact, AttemptEnded) and fact.end.outcome == "failed":
+        environments.doubt(flow, task.spec.environment)
     small = fact.log if isinstance(fact, AttemptEnded) else None
     flow.later(collect(flow, live.attempt, task.spec, small))
 

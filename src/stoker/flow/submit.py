@@ -29,6 +29,7 @@ from .accept import accept, give_urgent_back, take_urgent
 from .arrays import indices_of
 from .commit import commit, moved
 from .context import Flow
+from .environments import check_environments
 from .follow import follow
 from .launch import launch
 from .overview import for_a_person
@@ -117,8 +118,9 @@ def _join(flow: Flow, task: Task, entry: Waiting | None) -> None:
 async def _check(flow: Flow, specs: Sequence[TaskSpec], *, batch: bool) -> None:
     for number, spec in enumerate(specs):
         accept(flow, spec, f"tasks[{number}]." if batch else "")
-    if any(spec.after for spec in specs):
+    if any(spec.after or spec.environment for spec in specs):
         prefixes = [f"tasks[{number}]." if batch else "" for number in range(len(specs))]
+        await check_environments(flow, specs, prefixes)
         await depend.check_known(flow, specs, prefixes)
 
 

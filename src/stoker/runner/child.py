@@ -2,7 +2,7 @@
 
 It begins nothing before its supervisor's byte: end of file instead of it means that the supervisor
 is dead and the child line may be missing, so it leaves without exec. Paths the owner named are
-opened after becoming the owner. What fails is reported through a pipe that exec closes.
+opened, and his environment is looked for and activated, after becoming the owner. What fails is reported through a pipe that exec closes.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import json
 import os
 from typing import Dict, List, NoReturn, Optional, Tuple
 
-from . import account, command, libc, program
+from . import account, activate, command, envs, libc, program
 from .cgroup import Group
+from .environ import identity
 from .prepare import Command, Prepared, make_command
 from .protocol import Launch
 from .setting import Setting
@@ -45,6 +46,8 @@ class Child:
                 self._begin()
         except OSError as error:
             self._report(report, error)
+        except envs.Unusable as refusal:
+            self._report(report, OSError(errno.ENOENT, refusal.code, refusal.detail))
         except Exception as error:
             self._report(report, OSError(errno.EINVAL, str(error)))
         finally:
@@ -73,12 +76,26 @@ class Child:
         self._step = "workdir"
         os.chdir(command.encoded(launch.workdir or owner.home))
         self._connect(launch)
+        env = made.env
+        if launch.environment not in envs.NONE:
+            self._step = "environment"
+            env = self._activated(launch, owner, env)
         self._step = "exec"
         try:
-            _execute(argv, made.env)
+            _execute(argv, env)
         except OSError:
-            self._head = _head(launch, argv[0], made.env[b"PATH"])
+            self._head = _head(launch, argv[0], env[b"PATH"])
             raise
+
+    def _activated(
+        self, launch: Launch, owner: account.Account, env: Dict[bytes, bytes]
+    ) -> Dict[bytes, bytes]:
+        """`env` with the environment that was asked for. Raises envs.Unusable."""
+        is_own = owner.uid == self._setting.mine.uid
+        places = {**(self._setting.base if is_own else {}), **launch.env}
+        found = envs.find(launch.environment, owner.home, places)
+        kept = frozenset(map(command.encoded, (*launch.env, *identity(launch))))
+        return activate.sourced(found, activate.activated(found, env, kept), kept)
 
     def _command(self) -> Tuple[Command, account.Account]:
         """What to execute, and as whom."""

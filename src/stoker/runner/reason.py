@@ -28,6 +28,10 @@ REASONS = (
     "stdout_not_writable",  # detail: the path and the system's words
     "stderr_not_writable",  # likewise
     "account_unknown",  # no such unix account on the node; detail: its name
+    "environment_missing",  # no such conda or virtual environment; detail: its name or folder
+    "environment_ambiguous",  # several have that name; detail: their folders
+    "not_an_environment",  # a folder that is neither; detail: the folder
+    "environment_broken",  # it cannot be activated; detail: the folder, and why
     "start_failed",  # anything else before exec; detail: the system's words
     "file_missing",  # Python was given a file that is not there; detail: its path
     "module_missing",  # Python finds no such module; detail: its name
@@ -68,7 +72,8 @@ _SELF_INFLICTED = ("SIGABRT", "SIGBUS")
 def explain_start(
     step: str, error: OSError, launch: Launch, head: Optional[bytes] = None
 ) -> Reason:
-    """Why a part never came to exec. `step`: cgroup, account, workdir, stdout, stderr, exec.
+    """Why a part never came to exec. `step`: cgroup, account, workdir, stdout, stderr,
+    environment, exec.
 
     `head` is what `program.head` read of the program that exec refused; None = it is not there
     or not readable. Without it a missing interpreter looks like a missing command.
@@ -76,12 +81,12 @@ def explain_start(
     if step == "account":
         return _explain_account(error, launch.account)
     if step == "workdir":
-        if error.errno in _ABSENT:
-            return "folder_missing", launch.workdir
-        return "folder_denied", f"{launch.workdir}: {_words(error)}"
+        return _explain_folder(error, launch.workdir)
     if step in ("stdout", "stderr"):
         path = launch.stdout if step == "stdout" else launch.stderr
         return _explain_output(f"{step}_not_writable", error, path)
+    if step == "environment" and error.strerror in REASONS:  # found by envs.py
+        return str(error.strerror), str(error.filename or "")
     if step == "exec":
         return _explain_exec(error, launch, head)
     return "start_failed", f"{step}: {_words(error)}"
@@ -114,6 +119,12 @@ def _explain_account(error: OSError, account: str) -> Reason:
     if error.errno in (errno.EAGAIN, errno.ENOMEM):
         return "start_failed", f"{account}: {_words(error)}"
     return "account_unknown", account
+
+
+def _explain_folder(error: OSError, folder: str) -> Reason:
+    if error.errno in _ABSENT:
+        return "folder_missing", folder
+    return "folder_denied", f"{folder}: {_words(error)}"
 
 
 def _explain_output(otherwise: str, error: OSError, path: str) -> Reason:

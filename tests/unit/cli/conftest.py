@@ -10,7 +10,8 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in [name for name in os.environ if name.startswith(("STOKER_", "LC_", "LANG"))]:
+    foreign = ("STOKER_", "LC_", "LANG", "VIRTUAL_ENV", "CONDA_")
+    for name in [name for name in os.environ if name.startswith(foreign)]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("STOKER_HOME", str(tmp_path / "home"))
     return tmp_path / "home"

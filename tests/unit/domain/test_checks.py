@@ -93,6 +93,11 @@ def test_everything_else_is_accepted() -> None:
         {"array": "0-999999%4"},
         {"node": "n", "queue": "q", "urgent": True, "priority": -1000, "retries": 3},
         {"requeue_on_loss": True},
+        {"environment": "none"},
+        {"environment": "ml-3.12_gpu"},
+        {"environment": "环境"},
+        {"environment": "/data/my envs/环境"},
+        {"environment": "/" + "x" * 4094},
     ],
 )
 def test_what_a_task_may_ask_for(given: dict[str, Any]) -> None:
@@ -101,7 +106,7 @@ def test_what_a_task_may_ask_for(given: dict[str, Any]) -> None:
 
 def test_a_field_without_its_feature_is_refused_by_name() -> None:
     samples: dict[str, Any] = {
-        "environment": "base", "nodes": 2, "lease_s": 1, "notify": ("x",),
+        "nodes": 2, "lease_s": 1, "notify": ("x",),
     }  # fmt: skip
     assert set(samples) == NOT_YET
     for name, value in samples.items():
@@ -164,3 +169,27 @@ def test_a_submission_is_a_task_spec_and_nothing_more() -> None:
 
 def test_specs_are_stored_whole() -> None:
     assert set(msgspec.json.decode(msgspec.json.encode(a_spec()))) == {f.name for f in fields()}
+
+
+@pytest.mark.parametrize(
+    ("environment", "code"),
+    [
+        ("docker://pytorch/pytorch", "image_not_yet"),
+        ("ubuntu:22.04", "image_not_yet"),
+        ("/images/torch.sif", "image_not_yet"),
+        ("a/b", "bad_environment"),
+        ("./venv", "bad_environment"),
+        ("..", "bad_environment"),
+        (" ml", "bad_environment"),
+        ("C:\\envs\\ml", "bad_environment"),
+        ("/a\nb", "bad_environment"),
+        ("m\x1bl", "bad_environment"),
+        ("/a\0b", "nul"),
+        ("x" * 256, "path_too_long"),
+        ("/" + "环" * 1365, "path_too_long"),
+    ],
+)
+def test_what_is_no_environment(environment: str, code: str) -> None:
+    with pytest.raises(InvalidSpec) as caught:
+        check(a_spec(environment=environment))
+    assert (caught.value.code, caught.value.field) == (code, "environment")

@@ -17,7 +17,7 @@ from stoker.runner import protocol
 
 FROM_SPEC = frozenset(
     {
-        "command", "gpu_id_args", "workdir", "env", "stdout", "stderr", "cpus", "memory_mib",
+        "command", "gpu_id_args", "workdir", "env", "environment", "stdout", "stderr", "cpus", "memory_mib",
         "time_limit_s", "grace_s",
     }
 )  # fmt: skip
@@ -31,7 +31,7 @@ NOT_IN_LAUNCH = frozenset(
         # only shown
         "name", "description",
         # not yet
-        "environment", "lease_s",
+        "lease_s",
     }
 )  # fmt: skip
 
@@ -51,6 +51,7 @@ def to_launch(order: LaunchOrder, epoch: int) -> protocol.Launch:
         argv=argv,
         shell=shell,
         env=environment(spec, attempt),
+        environment=spec.environment,
         stdout=spec.stdout,
         stderr=spec.stderr,
         gpus=[protocol.GpuHold(gpu.index, gpu.uuid) for gpu in attempt.allocation.gpus],
