@@ -20,7 +20,6 @@ import sqlalchemy as sa
 from typing_extensions import override
 
 from stoker.domain.errors import StoreDown
-from stoker.store.database import begin_of
 from stoker.store.writer import Writer, _Call, _tell
 
 Committed = Callable[[str, Any], None]
@@ -42,15 +41,9 @@ class InlineWriter(Writer):
         asked: Callable[[str, Any], None],
         at_commit: AtCommit,
     ) -> None:
-        self.failing = ""
+        self._prepare(engine, None, lambda _number: None)  # all of it but the thread
         self.refusing = False
         self.dead = False
-        self._engine = engine
-        self._driver = engine.dialect.loaded_dbapi
-        self._begin = begin_of(engine)
-        self._connection = None
-        self._cursor = None
-        self._closed = False
         self._rng, self._disk = rng, disk
         self._committed, self._asked = committed, asked
         self._at_commit = at_commit
@@ -150,7 +143,7 @@ class _Inbox:
         self._calls.append(call)
         self._arrived()
 
-    def get(self) -> _Call:
+    def get(self, timeout: float | None = None) -> _Call:
         return self._calls.popleft()
 
     def get_nowait(self) -> _Call:

@@ -64,6 +64,11 @@ class Writer:
         self, engine: sa.Engine, step: Step | None = None, guard: Guard = lambda _number: None
     ) -> None:
         """With something to do `meanwhile` from the start."""
+        self._prepare(engine, step, guard)
+        self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
+        self._thread.start()
+
+    def _prepare(self, engine: sa.Engine, step: Step | None, guard: Guard) -> None:
         self.failing = ""
         """Why the last transaction could not be committed; "" once one has gone well."""
         self._engine = engine
@@ -79,8 +84,6 @@ class Writer:
         self._is_remote = engine.dialect.name == "postgresql"
         self._unanswered: str | None = None
         self._outdated: StoreOutdated | None = None
-        self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
-        self._thread.start()
 
     async def do(self, work: Work, argument: Any) -> Any:
         """The result of `work` for `argument`, once it is durable."""
