@@ -131,7 +131,7 @@ class Audit:
 
     def _stops(self, policy: Policy, sign: Sign) -> bool:
         """Of two owners of negative weight the first stops the other, and its own go on."""
-        return policy.order != "fifo" and policy.backfill and policy.weight(sign.owner) < 0
+        return policy.order != "fifo" and policy.weight(sign.owner) < 0
 
     def _has_its_cards(self, view: BaseView, placement: Placement, other: Sign) -> bool:
         """A task that cards are kept for is the first of its level."""
