@@ -14,6 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 from msgspec import Struct, field
 
 from stoker.domain.attempt import Attempt
+from stoker.domain.key import TaskKey
 from stoker.domain.lifecycle import State
 from stoker.domain.node import Incarnation, Node
 from stoker.domain.outcome import End
@@ -36,6 +37,8 @@ class LaunchOrder(Struct, frozen=True, kw_only=True):
     attempt: Attempt
     spec: TaskSpec
     owner: str
+    submitted_at: datetime | None = None
+    """Of its task: with its id it says which task this is, also to a server with older records."""
 
 
 class StopOrder(Struct, frozen=True, kw_only=True):
@@ -54,6 +57,7 @@ class LiveAttempt(Struct, frozen=True, kw_only=True):
     spec: TaskSpec
     owner: str
     stop_cause: str | None = None
+    submitted_at: datetime | None = None
 
 
 # ---- facts
@@ -151,6 +155,36 @@ class AttemptUnknown(Struct, frozen=True, kw_only=True):
     attempt: str
     node: str
     ended: bool
+    gpus: tuple[str, ...] = ()
+    """UUIDs of the cards it was given."""
+
+
+class PastAttempt(Struct, frozen=True, kw_only=True):
+    """An attempt that a node was once given, as the node remembers it."""
+
+    attempt: str
+    number: int
+    incarnation: Incarnation
+    epoch: int
+    task: TaskKey | None
+    """None: the node does not remember."""
+    submitted_at: datetime | None
+    gpus: tuple[str, ...] = ()
+    over: AttemptEnded | AttemptLost | AttemptNeverRan | None = None
+    """None: it runs."""
+    revoked: bool = False
+    """It was stopped before it began."""
+
+
+class NodeRecalled(Struct, frozen=True, kw_only=True):
+    """Everything that was launched on a node above the number it was asked about."""
+
+    node: str
+    incarnation: Incarnation
+    parts: tuple[PastAttempt, ...]
+    """By launch number."""
+    unexplained: tuple[int, ...] = ()
+    """Launch numbers that were used, but the node does not remember for what."""
 
 
 class EngineOutdated(Struct, frozen=True, kw_only=True):
@@ -171,6 +205,7 @@ Fact = (
     | AttemptUnnumbered
     | AttemptStuck
     | AttemptUnknown
+    | NodeRecalled
     | EngineOutdated
 )
 
@@ -199,6 +234,14 @@ class Engine(Protocol):
 
     def reconcile(self, attempts: Sequence[LiveAttempt]) -> None:
         """Expect these: called once after a restart, before any order."""
+        ...
+
+    def recall(self, above: Mapping[str, int]) -> frozenset[str]:
+        """Ask every node first what was launched above this number (0 if it is not named).
+
+        Called after a restore, before `start`. Each node answers once, by NodeRecalled, before any
+        other word about an attempt there. Returns the nodes that will be asked.
+        """
         ...
 
     def launch(self, orders: Sequence[LaunchOrder]) -> None: ...

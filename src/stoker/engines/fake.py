@@ -31,7 +31,9 @@ from .base import (
     LiveAttempt,
     LogChunk,
     NodeDown,
+    NodeRecalled,
     NodeUp,
+    PastAttempt,
     StopOrder,
 )
 
@@ -76,6 +78,10 @@ class FakeEngine:
             "check_environment": _any_environment
         }
         """What a call finds."""
+        self.past: list[PastAttempt] = []
+        """What nodes remember when they are asked what was launched before."""
+        self.unexplained: tuple[int, ...] = ()
+        self._to_recall: set[str] = set()
         self._facts: asyncio.Queue[Fact] = asyncio.Queue()
         self._stopped_early: set[str] = set()
 
@@ -103,6 +109,10 @@ class FakeEngine:
             if live.state is State.STOPPING:
                 cause = live.stop_cause or "cancel"
                 self.stop([StopOrder(attempt=live.attempt, cause=cause, grace_s=0)])
+
+    def recall(self, above: Mapping[str, int]) -> frozenset[str]:
+        self._to_recall = set(self.nodes)
+        return frozenset(self.nodes)
 
     def launch(self, orders: Sequence[LaunchOrder]) -> None:
         for order in orders:
@@ -210,6 +220,15 @@ class FakeEngine:
     def _say_up(self, name: str) -> None:
         incarnation = Incarnation("fake-boot", "fake-spool")
         self._facts.put_nowait(NodeUp(node=self.nodes[name], incarnation=incarnation, highest=0))
+        if name in self._to_recall:
+            self._to_recall.discard(name)
+            recalled = NodeRecalled(
+                node=name,
+                incarnation=incarnation,
+                parts=tuple(self.past),
+                unexplained=self.unexplained,
+            )
+            self._facts.put_nowait(recalled)
 
 
 async def _any_environment(args: Mapping[str, str]) -> dict[str, Any]:

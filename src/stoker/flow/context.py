@@ -25,7 +25,7 @@ from stoker.scheduler.line import Waiting
 from stoker.scheduler.needs import Needs, Sign
 from stoker.scheduler.policy import Policy
 from stoker.scheduler.view import View
-from stoker.store.base import LogShelf, Store
+from stoker.store.base import LogShelf, RestoredNode, Store
 
 from .news import News
 
@@ -97,8 +97,20 @@ class Retention(Struct, frozen=True):
         return bool(self.days or self.tasks)
 
 
+class Restoring(Struct):
+    """Records from a backup, and what is not known yet of the time since."""
+
+    nodes: dict[str, RestoredNode]
+    """That the records know."""
+    made_at: str
+    asked: set[str]
+    """Nodes that have not answered."""
+    gaps: list[str] = field(default_factory=list)
+    """Why something may have run that nobody can tell of."""
+
+
 class Flow:
-    def __init__(
+    def __init__(  # noqa: PLR0915 - one line for each thing that steps share
         self,
         *,
         store: Store,
@@ -137,6 +149,14 @@ class Flow:
         """Ended attempts whose log is being copied; who deletes their task takes them out."""
         self.uncollected: dict[str, Attempt] = {}
         """Ended attempts that their node has not been told to forget."""
+        self.spools: dict[str, str] = {}
+        """The spool of every node that has ever introduced itself. Kept over restarts."""
+        self.strangers: dict[str, tuple[str, tuple[str, ...]]] = {}
+        """Attempts on nodes that the records do not know: their node, and their cards if they run."""
+        self.restoring: Restoring | None = None
+        """The records are from a backup: nothing is placed until nodes have told what ran since."""
+        self.doubted: set[TaskKey] = set()
+        """Held because they may have run since the backup that the records are from."""
         self.asked: set[TaskKey] = set()
         """Predecessors that may have ended before somebody began to wait for them."""
         self.unsettled: set[int] = set()

@@ -37,5 +37,10 @@ def launch(flow: Flow, intents: Sequence[Intent]) -> None:
 
 
 def order_of(task: Task, attempt: Attempt) -> LaunchOrder:
-    """To run this task: an element of a sweep with its own values."""
-    return LaunchOrder(attempt=attempt, spec=render(task.spec, task.element), owner=task.owner)
+    """To run this task, again and again if need be: an element of a sweep with its own values."""
+    return LaunchOrder(
+        attempt=attempt,
+        spec=render(task.spec, task.element),
+        owner=task.owner,
+        submitted_at=task.submitted_at,
+    )

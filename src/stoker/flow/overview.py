@@ -20,7 +20,7 @@ from stoker.scheduler.room import Room
 from stoker.wire import ArrayCounts, CardView, Health, NodeView
 
 from .arrays import find
-from .context import Flow
+from .context import Flow, Restoring
 from .follow import waiting_for
 
 OUTCOMES = ("succeeded", "failed", "cancelled", "timed_out", "lost")
@@ -55,7 +55,22 @@ def explain(flow: Flow, task: Task) -> Explanation:
     if held:  # what became of the tasks it waits for is looked up when it is released
         entry = structs.replace(entry, after=())
     told = explaining.explain(flow.view, entry, flow.clock.now())
-    return for_a_person(told, (), "", held=True) if held else told
+    if flow.restoring is not None:
+        told = _until_nodes_have_told(told, flow.restoring)
+    if not held:
+        return told
+    doubted = task.key in flow.doubted or TaskKey(task.id) in flow.doubted
+    return for_a_person(told, [Reason("attempt_in_doubt", {})] if doubted else (), "", held=True)
+
+
+def _until_nodes_have_told(told: Explanation, state: Restoring) -> Explanation:
+    """Nothing is placed meanwhile."""
+    nodes = ", ".join(sorted(state.asked))
+    others = [reason for reason in told.reasons if reason.code != "next_moment"]
+    waits = Reason("restored", {"nodes": nodes, "made_at": state.made_at})
+    return structs.replace(
+        told, starts=None, reasons=(waits, *others), estimate=Estimate(None, waits)
+    )
 
 
 def for_a_person(
@@ -98,6 +113,12 @@ def health(flow: Flow) -> Health:
     store_problem = flow.store_problem or flow.store.failing
     if store_problem:
         problems.append(f"store: {store_problem}")
+    if flow.restoring is not None:
+        nodes = ", ".join(sorted(flow.restoring.asked))
+        problems.append(f"restored from a backup: nothing starts until {nodes} told what ran since")
+    strangers = sum(bool(cards) for _, cards in flow.strangers.values())
+    if strangers:
+        problems.append(f"attempts that the records do not know hold cards: {strangers}")
     if not flow.view.rooms:
         problems.append("no node has introduced itself yet")
     problems += [

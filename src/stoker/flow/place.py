@@ -63,6 +63,8 @@ class Intent(Struct, frozen=True):
 async def place(flow: Flow) -> None:
     """Start everything that can start now."""
     flow.unplanned = False
+    if flow.restoring is not None:
+        return  # what waits may have run already
     now = flow.clock.now()
     made = plan(flow.view, now)
     flow.view.reserve(made.reservations)

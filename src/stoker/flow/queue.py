@@ -18,6 +18,7 @@ from .context import Flow
 from .edit import edit
 from .follow import follow
 from .move import move
+from .restored import settle
 from .stop import request_stop
 
 __all__ = ["edit", "hold", "move", "release", "requeue"]
@@ -59,6 +60,7 @@ async def release(flow: Flow, key: TaskKey, by: str, *, anyway: bool = False) ->
                 released = await record(flow, found, *events)
         except StaleWrite:
             continue
+        await settle(flow, key)
         flow.replan()
         return released
 

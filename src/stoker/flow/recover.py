@@ -23,6 +23,8 @@ from .context import ArrayState, Flow, Live
 from .depend import look
 from .follow import follow
 from .keep import recall
+from .restored import begin
+from .strangers import meet
 
 log = logging.getLogger("stoker.flow")
 
@@ -44,6 +46,7 @@ async def recover(flow: Flow) -> None:
         if state.is_over or state.state is State.STOPPING:
             look_at(flow, id)
     flow.engine.reconcile(expected)
+    await begin(flow)
     log.info(
         "event=recovered epoch=%s waiting=%s live=%s", flow.epoch, len(flow.view), len(flow.live)
     )
@@ -55,8 +58,7 @@ async def unknown(flow: Flow, fact: AttemptUnknown) -> None:
         return
     attempt = await flow.store.attempt(fact.attempt)
     if attempt is None and fact.attempt not in flow.uncollected:
-        # Not of these records: a restored or another database. Never guess: leave it, and say so.
-        log.warning("event=attempt_in_doubt attempt=%s node=%s", fact.attempt, fact.node)
+        meet(flow, fact)  # of another history: never guess, leave it, and say so
         return
     if attempt is not None and not fact.ended:
         flow.engine.stop([StopOrder(attempt=attempt, cause="cancel", grace_s=10)])
@@ -106,6 +108,7 @@ def _recover_live(flow: Flow, live: Live) -> LiveAttempt:
         spec=render(task.spec, task.element),
         owner=task.owner,
         stop_cause=task.stop_cause,
+        submitted_at=task.submitted_at,
     )
 
 

@@ -140,6 +140,8 @@ def _place_at_once(
     flow: Flow, tasks: Sequence[Task], entries: Sequence[Waiting | None], now: datetime
 ) -> list[Intent | None]:
     """Intents for those that fit now. Only when nobody in line could have a better claim."""
+    if flow.restoring is not None:
+        return [None] * len(tasks)
     intents: list[Intent | None] = []
     failed: set[Sign] = set()
     for task, entry in zip(tasks, entries, strict=True):

@@ -24,22 +24,24 @@ from stoker.engines.base import (
     AttemptStuck,
     AttemptUnknown,
     AttemptUnnumbered,
-    CardUse,
     EngineOutdated,
     Fact,
     NodeDown,
+    NodeRecalled,
     NodeSampled,
     NodeUp,
 )
-from stoker.scheduler.room import CardLoad
 
 from .commit import commit, moved
 from .context import Flow, NodeState
 from .finish import finish
 from .follow import follow
+from .keep import keep_node
 from .launch import order_of
 from .nodes import launched
 from .recover import unknown
+from .restored import recalled
+from .strangers import measured
 
 log = logging.getLogger("stoker.flow")
 
@@ -73,8 +75,9 @@ async def _node_fact(flow: Flow, fact: Fact) -> None:
             state = flow.nodes.get(fact.node)
             if state is not None:
                 state.sample = fact
-            if flow.view.sample(fact.node, [_load(card) for card in fact.cards]):
-                flow.replan()
+            measured(flow, fact.node)
+        case NodeRecalled():
+            await recalled(flow, fact)
         case EngineOutdated():
             log.critical("event=outdated node=%s epoch=%s", fact.node, fact.epoch)
             flow.outdated = True
@@ -93,23 +96,13 @@ async def _node_up(flow: Flow, fact: NodeUp) -> None:
     )
     sample = known.sample if known else None
     flow.nodes[name] = NodeState(fact.incarnation, number, since=flow.clock.now(), sample=sample)
+    keep_node(flow, name)
     flow.view.node_up(fact.node)
     flow.possible.clear()
     if name in flow.drained:
         flow.view.drain(name, flow.drained[name])
     flow.replan()
     log.info("event=node_up node=%s gpus=%s", name, len(fact.node.gpus))
-
-
-def _load(card: CardUse) -> CardLoad:
-    return CardLoad(
-        uuid=card.uuid,
-        used_mib=card.memory_used_mib,
-        utilisation=card.utilisation,
-        foreign=card.foreign,
-        foreign_mib=card.foreign_mib,
-        attempts=card.attempts,
-    )
 
 
 async def _attempt_facts(flow: Flow, facts: list[Fact]) -> list[Fact]:
@@ -181,5 +174,4 @@ async def _renumber(flow: Flow, fact: AttemptUnnumbered) -> None:
     number = node.launch_number
     await flow.store.renumber(before.id, before.launch_number, number, fact.incarnation)
     live.attempt = structs.replace(before, launch_number=number, incarnation=fact.incarnation)
-    task = live.task
-    flow.engine.launch([order_of(task, live.attempt)])
+    flow.engine.launch([order_of(live.task, live.attempt)])

@@ -1,7 +1,7 @@
 """`ended.jsonl`: the ends that were forgotten in the last 30 days.
 
-It answers one question, after a server was restored from a backup: what became of an attempt
-whose record is gone? Best effort: a failed append loses only this second copy.
+It answers what became of an attempt whose record is gone, and after a server was restored from a
+backup: what was launched since? Best effort: a failed append loses only this second copy.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import contextlib
 import mmap
 import os
 import time
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Iterator, Optional
 
 from .lines import pack, unpack_one
 
@@ -55,6 +55,15 @@ class Ended:
                 if fact is not None and fact.get("key") == key:
                     return fact
                 end = hit
+
+    def above(self, number: int) -> Iterator[Dict[str, Any]]:
+        """Every end with a launch number above this one, the oldest first."""
+        with os.fdopen(os.dup(self._fd), "rb") as file:
+            file.seek(0)
+            for line in file:
+                fact = unpack_one(line.rstrip(b"\n"))
+                if fact is not None and int(fact.get("number", 0)) > number:
+                    yield fact
 
     def prune(self) -> None:
         """Drop what is older than 30 days; writes nothing when there is nothing to drop."""

@@ -69,6 +69,7 @@ class Facts:
             evidence=evidence,
             stuck="" if state != "running" else self._stuck.get(record.key, record.stuck),
             log=log,
+            gpus=list(record.claim.get("gpus", ())),
         )
 
     def all(self) -> Listing:

@@ -15,7 +15,7 @@ import selectors
 import socket
 import struct
 import time
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Union
 
 from . import forker, protocol
 from .calldesk import KEY as CALL_KEY
@@ -37,6 +37,7 @@ from .protocol import (
     ListParts,
     LogData,
     ReadLog,
+    Recall,
     Refused,
     Sample,
     Seen,
@@ -45,6 +46,7 @@ from .protocol import (
     Swept,
     part_key,
 )
+from .recall import recall
 from .record import Record
 from .senses import Equipment, Senses, unanswered
 from .spool import Spool
@@ -204,9 +206,8 @@ class Loop:
             connection.epoch = message.epoch
             self._spool.raise_epoch(message.epoch)
             self._greet(connection)
-        elif isinstance(message, ListParts):
-            if self._spool.raise_epoch(message.epoch):
-                self._rescan()
+        elif isinstance(message, (ListParts, Recall)):
+            self._tell_all(connection, message)
         elif isinstance(message, Sweep):
             self._sweep(connection, message)
         else:
@@ -233,6 +234,15 @@ class Loop:
         connection.send(self._complete_hello(self._equipment))
         self._rescan()
         connection.stream.offer(self._sample)
+
+    def _tell_all(self, connection: _Connection, asked: Union[ListParts, Recall]) -> None:
+        """What there is now, or also what there was."""
+        if not self._spool.raise_epoch(asked.epoch):
+            return
+        if isinstance(asked, ListParts):
+            self._rescan()
+        else:
+            connection.send(recall(self._spool, self._facts, asked.above))
 
     def _complete_hello(self, equipment: Equipment) -> Hello:
         return dataclasses.replace(

@@ -85,7 +85,9 @@ class Orders:
             self._spool.mark.set(order.number)
             record = look(self._spool.dir_fd, key)
             if record is None:
-                self._tell(_revoked(order))
+                revoked = _revoked(order)
+                self._note(key, revoked, {})  # its number is used: say for what
+                self._tell(revoked)
                 return
         if record.exit is None and record.is_held:
             self._signal(record, order)
@@ -106,7 +108,7 @@ class Orders:
         if seen is not None and seen.state == "running":
             return  # its supervisor is dead, but something of it is left
         if seen is not None:
-            self._remember(key, seen)
+            self._note(key, seen, record.claim)
         # Both, if it was sent again under a new number; a torn record has none.
         numbers = {order.number, record.number} - {0}
         self._spool.forget(key, numbers, str(record.claim.get("account", "")))
@@ -121,7 +123,7 @@ class Orders:
         if supervisor is not None:
             send(supervisor, ORDER)
 
-    def _remember(self, key: str, seen: Seen) -> None:
+    def _note(self, key: str, seen: Seen, claim: Dict[str, Any]) -> None:
         fact: Dict[str, Any] = {
             "key": key,
             "at": time.time(),
@@ -130,6 +132,8 @@ class Orders:
             "evidence": seen.evidence,
             "started_at": seen.started_at,
             "exit": None if seen.exit is None else dataclasses.asdict(seen.exit),
+            "gpus": seen.gpus,
+            **{name: claim[name] for name in ("whose", "boot", "epoch") if name in claim},
         }
         try:
             self._spool.ended.append(fact)
@@ -168,7 +172,8 @@ def _refused(order: Order, why: str) -> Refused:
 
 
 def _revoked(order: Stop) -> Seen:
-    end = Exit(cause="revoked", at=time.time())
+    cause = "requeue" if order.cause == "requeue" else "revoked"
+    end = Exit(cause=cause, at=time.time())
     return Seen(order.attempt, order.rank, order.number, "ended", exit=end)
 
 

@@ -91,6 +91,7 @@ def _claim(launch: Launch, mine: Account, boot_id: str) -> Dict[str, Any]:
         "number": launch.number,
         "task": launch.task,
         "gpus": [gpu.uuid for gpu in launch.gpus],
+        "whose": launch.whose,
     }
     if launch.account:
         fields["account"] = launch.account

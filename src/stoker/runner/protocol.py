@@ -4,8 +4,8 @@ This is the only definition: the server reads the same classes with `msgspec.con
 with `read()` below. Unknown keys are ignored on both sides, so that two versions can talk; a new
 field needs a default. Python 3.8 grammar. See docs/explanation/protocol.md.
 
-Server to runner: Greeting, Launch, Stop, Forget, ListParts, Sweep, ReadLog, Call.
-Runner to server: Hello, Seen, Listing, Refused, Swept, LogData, Answer, Sample.
+Server to runner: Greeting, Launch, Stop, Forget, ListParts, Recall, Sweep, ReadLog, Call.
+Runner to server: Hello, Seen, Listing, Recalled, Refused, Swept, LogData, Answer, Sample.
 A line is {"type": <class name>, ...fields}.
 """
 
@@ -83,6 +83,8 @@ class Launch:
     memory_mib: Optional[int] = None
     time_limit_s: Optional[int] = None
     grace_s: float = 10.0
+    whose: str = ""
+    """The task and when it was handed over: a server whose records are older knows it again."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,14 @@ class ListParts:
     """Ask for a complete Listing now."""
 
     epoch: int
+
+
+@dataclass(frozen=True)
+class Recall:
+    """What has happened above this launch number? Asked after a restore. Answered by Recalled."""
+
+    epoch: int
+    above: int
 
 
 @dataclass(frozen=True)
@@ -231,6 +241,8 @@ class Seen:
     """Why it cannot be ended (a process that ignores KILL); its cards stay held."""
     log: Optional[str] = None
     """With `ended`: the whole of our own log, base64, when it is small (<= 8 KiB)."""
+    gpus: List[str] = field(default_factory=list)
+    """UUIDs of the cards it was given."""
 
 
 @dataclass(frozen=True)
@@ -240,6 +252,27 @@ class Listing:
     incarnation: Incarnation
     highest: int
     parts: List[Seen] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Past:
+    """A part that was launched, whether it has a record still or its end was forgotten."""
+
+    seen: Seen
+    whose: str = ""
+    """As in its Launch; "" for one that an older version launched."""
+    boot_id: str = ""
+    epoch: int = 0
+
+
+@dataclass(frozen=True)
+class Recalled:
+    """Answer to Recall: everything that was launched above that number, as far as it is known."""
+
+    incarnation: Incarnation
+    parts: List[Past] = field(default_factory=list)
+    unexplained: List[int] = field(default_factory=list)
+    """Numbers that were used, but nobody remembers for what. Not all of them if there are many."""
 
 
 @dataclass(frozen=True)
@@ -327,19 +360,21 @@ class Sample:
 _NESTED = {
     "incarnation": Incarnation,
     "exit": Exit,
+    "seen": Seen,
 }
 _NESTED_LISTS = {
     (Launch, "gpus"): GpuHold,
     (Hello, "gpus"): Gpu,
     (Listing, "parts"): Seen,
+    (Recalled, "parts"): Past,
     (Sample, "gpus"): GpuSample,
     (GpuSample, "processes"): GpuProcess,
 }
 MESSAGES = {
     cls.__name__: cls
     for cls in (
-        Greeting, Launch, Stop, Forget, ListParts, Sweep, ReadLog, Call,
-        Hello, Seen, Listing, Refused, Swept, LogData, Answer, Sample,
+        Greeting, Launch, Stop, Forget, ListParts, Recall, Sweep, ReadLog, Call,
+        Hello, Seen, Listing, Recalled, Refused, Swept, LogData, Answer, Sample,
     )
 }  # fmt: skip
 

@@ -68,6 +68,22 @@ class ArrayRow(Struct, frozen=True):
     """How many have ended how."""
 
 
+class RestoredNode(Struct, frozen=True):
+    """What restored records know of a node."""
+
+    spool: str
+    above: int
+    """Launches with a higher number may be unknown, or known in an earlier state."""
+
+
+class Restored(Struct, frozen=True):
+    """Kept under `restored`: these records are from a backup, and nodes may know better."""
+
+    at: datetime
+    made_at: str
+    nodes: dict[str, RestoredNode]
+
+
 class Store(Protocol):
     """The writing side, used by flow only."""
 

@@ -262,7 +262,7 @@ def test_a_supervisor_paused_before_its_claim_leaves_when_it_was_revoked(
     assert runs.read_text() == ""
     client.send(launch)
     refused = client.refusal(launch)
-    assert (refused.why, refused.state, refused.exit) == ("forgotten", "", None)
+    assert (refused.why, refused.state, refused.exit) == ("forgotten", "ended", end)
 
 
 def test_a_child_does_not_keep_the_lock_and_leaves_without_exec_at_end_of_file(

@@ -55,8 +55,7 @@ def test_no_record_and_a_set_bit_with_a_trace_is_collected_from_it(client: Clien
 def test_no_record_and_a_set_bit_without_a_trace_never_began(client: Client, place: Path) -> None:
     runs, line = counting(place)
     launch = client.a_launch(shell=line)
-    client.stop(launch)
-    client.ended(launch)
+    client.forget(launch)
     client.send(launch)
     refused = client.refusal(launch)
     assert (refused.why, refused.state, refused.exit) == ("forgotten", "", None)
@@ -65,6 +64,15 @@ def test_no_record_and_a_set_bit_without_a_trace_never_began(client: Client, pla
     fresh = client.launch(shell=line, attempt=launch.attempt)
     client.ended(fresh)
     assert runs.read_text() == "run\n"
+
+
+def test_no_record_and_a_set_bit_with_a_revocation_was_revoked(client: Client) -> None:
+    launch = client.a_launch("true")
+    client.stop(launch)
+    end = client.ended(launch).exit
+    client.send(launch)
+    refused = client.refusal(launch)
+    assert (refused.why, refused.state, refused.exit) == ("forgotten", "ended", end)
 
 
 def test_no_record_and_another_boot_or_spool_is_refused(client: Client) -> None:

@@ -57,7 +57,12 @@ class FleetEngine:
                 continue  # no longer configured: unconfirmed until it is back
             known = Expected(live.attempt, started=live.state is State.RUNNING)
             if live.state is State.STARTING:
-                known.order = LaunchOrder(attempt=live.attempt, spec=live.spec, owner=live.owner)
+                known.order = LaunchOrder(
+                    attempt=live.attempt,
+                    spec=live.spec,
+                    owner=live.owner,
+                    submitted_at=live.submitted_at,
+                )
             elif live.state is State.STOPPING:
                 known.stop = StopOrder(
                     attempt=live.attempt,
@@ -65,6 +70,11 @@ class FleetEngine:
                     grace_s=live.spec.grace_s,
                 )
             link.expected[live.attempt.id] = known
+
+    def recall(self, above: Mapping[str, int]) -> frozenset[str]:
+        for name, link in self.links.items():
+            link.recall_above = above.get(name, 0)
+        return frozenset(self.links)
 
     def launch(self, orders: Sequence[LaunchOrder]) -> None:
         for order in orders:

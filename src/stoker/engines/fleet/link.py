@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from stoker.domain.attempt import Attempt
 from stoker.domain.errors import EngineRefused, EngineUnreachable, UnknownLog
@@ -35,16 +35,18 @@ from stoker.engines.base import (
     LaunchOrder,
     LogChunk,
     NodeDown,
+    NodeRecalled,
     NodeUp,
     StopOrder,
 )
 from stoker.runner import protocol
 
 from .orders import (
-    end_from,
+    ended_from,
     incarnation_from,
     instant,
     node_from,
+    past_from,
     sample_from,
     to_forget,
     to_launch,
@@ -100,10 +102,15 @@ class Link:
         self._asked: dict[int, asyncio.Future[Any]] = {}
         """Questions without an answer yet, by their number."""
         self._last_question = 0
+        self.recall_above: int | None = None
+        """What was launched above this number is asked before anything else, and told."""
+        self._unread: protocol.Listing | None = None
+        """The last listing that came while that was not answered."""
         self._handlers: dict[str, tuple[type[Any], Callable[[Any], None]]] = {
             cls.__name__: (cls, handler)
             for cls, handler in (
                 (protocol.Listing, self._on_listing),
+                (protocol.Recalled, self._on_recalled),
                 (protocol.Seen, self._on_seen),
                 (protocol.Refused, self._on_refused),
                 (protocol.Swept, self._on_swept),
@@ -213,7 +220,7 @@ class Link:
 
     def _hang_up(self) -> bool:
         was_up = self._listed
-        self._listed, self._hello = False, None
+        self._listed, self._hello, self._unread = False, None, None
         if self._writer is not None:
             with suppress(OSError, RuntimeError):
                 self._writer.close()
@@ -239,6 +246,31 @@ class Link:
     # ---- news
 
     def _on_listing(self, listing: protocol.Listing) -> None:
+        if self.recall_above is None:
+            self._compare(listing)
+            return
+        if self._unread is None:
+            self._send(protocol.Recall(self.epoch, self.recall_above))
+        self._unread = listing
+
+    def _on_recalled(self, recalled: protocol.Recalled) -> None:
+        listing, self._unread = self._unread, None
+        if listing is None or self.recall_above is None:
+            return
+        self.recall_above = None
+        self._say_up(listing)
+        self.say(
+            NodeRecalled(
+                node=self.name,
+                incarnation=incarnation_from(recalled.incarnation),
+                parts=tuple(past_from(past, recalled.incarnation) for past in recalled.parts),
+                unexplained=tuple(recalled.unexplained),
+            )
+        )
+        self._listed = True
+        self._compare(listing)
+
+    def _compare(self, listing: protocol.Listing) -> None:
         assert self._hello is not None
         first, self._listed = not self._listed, True
         if first:
@@ -270,7 +302,11 @@ class Link:
         known = self.expected.get(part.attempt)
         if known is None:
             over = part.state in ("ended", "lost", "never_ran")
-            self.say(AttemptUnknown(attempt=part.attempt, node=self.name, ended=over))
+            self.say(
+                AttemptUnknown(
+                    attempt=part.attempt, node=self.name, ended=over, gpus=tuple(part.gpus)
+                )
+            )
             return
         if part.stuck:
             self.say(AttemptStuck(attempt=part.attempt, why=part.stuck))
@@ -297,22 +333,11 @@ class Link:
         self, known: Expected, exit: protocol.Exit, started_at: float, small: str | None
     ) -> None:
         known.order = None
-        ran = started_at > 0 and exit.cause != "refused"
-        self.say(
-            AttemptEnded(
-                attempt=known.attempt.id,
-                at=instant(exit.at),
-                end=end_from(exit),
-                started_at=instant(started_at) if ran else None,
-                requeue=exit.cause == "requeue"
-                or (
-                    exit.cause == "revoked"
-                    and known.stop is not None
-                    and known.stop.cause == "requeue"
-                ),
-                log=None if small is None else base64.b64decode(small),
-            )
-        )
+        log = None if small is None else base64.b64decode(small)
+        ended = ended_from(known.attempt.id, exit, started_at, log=log)
+        if exit.cause == "revoked" and known.stop is not None and known.stop.cause == "requeue":
+            ended = structs.replace(ended, requeue=True)
+        self.say(ended)
 
     def _missing(self, known: Expected) -> None:
         """It has no record there: what that means depends on which life of the node this is."""

@@ -8,13 +8,24 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from stoker.domain.attempt import Attempt
-from stoker.domain.key import PLAIN
+from stoker.domain.key import PLAIN, TaskKey, parse_key
 from stoker.domain.node import Gpu, Incarnation, Node
 from stoker.domain.outcome import End, end_from_exit
 from stoker.domain.task import TaskSpec
-from stoker.engines.base import CardUse, LaunchOrder, NodeSampled, StopOrder
+from stoker.engines.base import (
+    AttemptEnded,
+    AttemptLost,
+    AttemptNeverRan,
+    CardUse,
+    LaunchOrder,
+    NodeSampled,
+    PastAttempt,
+    StopOrder,
+)
 from stoker.runner import protocol
 
+NEVER_BEGUN = ("revoked", "requeue")
+"""Causes of the end of a part that has no claim: it was stopped before it began."""
 FROM_SPEC = frozenset(
     {
         "command", "gpu_id_args", "workdir", "env", "environment", "stdout", "stderr", "cpus", "memory_mib",
@@ -59,6 +70,7 @@ def to_launch(order: LaunchOrder, epoch: int) -> protocol.Launch:
         memory_mib=spec.memory_mib,
         time_limit_s=spec.time_limit_s,
         grace_s=spec.grace_s,
+        whose=_whose(order),
     )
 
 
@@ -121,6 +133,63 @@ def node_from(name: str, hello: protocol.Hello) -> Node:
         limits=tuple(hello.limits),
         gpu_error=hello.gpu_error,
     )
+
+
+def past_from(past: protocol.Past, incarnation: protocol.Incarnation) -> PastAttempt:
+    seen = past.seen
+    task, submitted_at = _of_whom(past.whose)
+    boot_id = past.boot_id or incarnation.boot_id
+    return PastAttempt(
+        attempt=seen.attempt,
+        number=seen.number,
+        incarnation=Incarnation(boot_id, incarnation.spool_id),
+        epoch=past.epoch,
+        task=task,
+        submitted_at=submitted_at,
+        gpus=tuple(seen.gpus),
+        over=_over(seen),
+        revoked=task is None and seen.exit is not None and seen.exit.cause in NEVER_BEGUN,
+    )
+
+
+def _over(seen: protocol.Seen) -> AttemptEnded | AttemptLost | AttemptNeverRan | None:
+    if seen.state == "ended" and seen.exit is not None:
+        return ended_from(seen.attempt, seen.exit, seen.started_at)
+    if seen.state == "lost":
+        evidence = seen.evidence or "supervisor_died"
+        return AttemptLost(attempt=seen.attempt, at=datetime.now(UTC), evidence=evidence)
+    return AttemptNeverRan(attempt=seen.attempt) if seen.state == "never_ran" else None
+
+
+def ended_from(
+    attempt: str, exit: protocol.Exit, started_at: float, *, log: bytes | None = None
+) -> AttemptEnded:
+    """An end that a node has recorded."""
+    ran = started_at > 0 and exit.cause != "refused"
+    return AttemptEnded(
+        attempt=attempt,
+        at=instant(exit.at),
+        end=end_from(exit),
+        started_at=instant(started_at) if ran else None,
+        requeue=exit.cause == "requeue",
+        log=log,
+    )
+
+
+def _whose(order: LaunchOrder) -> str:
+    if order.submitted_at is None:
+        return ""
+    return f"{order.attempt.task}@{order.submitted_at.isoformat()}"
+
+
+def _of_whom(whose: str) -> tuple[TaskKey | None, datetime | None]:
+    """What `_whose` has made; (None, None) for anything else."""
+    name, _, at = whose.partition("@")
+    key = parse_key(name)
+    try:
+        return (None, None) if key is None else (key, datetime.fromisoformat(at))
+    except ValueError:
+        return None, None
 
 
 def incarnation_from(incarnation: protocol.Incarnation) -> Incarnation:
