@@ -29,6 +29,21 @@ POINTS = (
     FORGOTTEN,
 )  # fmt: skip
 
+# Of commands about the records, which no supervision is part of.
+SNAPSHOT = "snapshot"  # a copy of the records is written beside, not yet renamed
+MIGRATED = "migrated"  # the new schema is made, not yet committed
+COPYING = "copying"  # the target's transaction has begun
+COPIED = "copied"  # everything is in the target and agrees, not yet committed
+ARCHIVED = "archived"  # a backup is written beside, not yet renamed
+UNPACKED = "unpacked"  # a restore is ready beside, nothing is decided
+DECIDED = "decided"  # a restore is decided and nothing is moved
+ASIDE = "aside"  # the former records are aside, the others not yet in their place
+SWAPPED = "swapped"  # a restore is in its place and not yet tidied up
+
+UPKEEP = (
+    SNAPSHOT, MIGRATED, COPYING, COPIED, ARCHIVED, UNPACKED, DECIDED, ASIDE, SWAPPED,
+)  # fmt: skip
+
 _folder: str = ""
 
 

@@ -6,28 +6,36 @@ is refused. Alembic is imported only when there is something to do, so that a st
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import sqlalchemy as sa
 
 from stoker.domain.errors import StoreError
+from stoker.runner import killpoint
 
-from .database import keep_private
+from .copying import snapshot_into
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 
-def migrate(engine: sa.Engine, migrations: Path = MIGRATIONS) -> None:
-    """Make the schema the newest in `migrations`."""
-    newest = max(path.name[:4] for path in (migrations / "versions").glob("[0-9]*.py"))
-    present = _present(engine)
-    if present == newest:
+def migrate(
+    engine: sa.Engine, migrations: Path = MIGRATIONS, *, copy_beside: Path | None = None
+) -> None:
+    """Make the schema the newest in `migrations`.
+
+    The copy that is made before is beside the database file; of a PostgreSQL database it is a SQLite
+    file beside `copy_beside`, if that is given.
+    """
+    known, found = newest(migrations), present(engine)
+    if found == known:
         return
-    if present > newest:
-        raise StoreError("newer_database", found=present, known=newest)
-    if present:
-        _back_up(engine, present)
+    if found > known:
+        raise StoreError("newer_database", found=found, known=known)
+    if engine.dialect.name == "sqlite":
+        copy_beside = Path(str(engine.url.database))
+    if found and copy_beside is not None:
+        name = f"{copy_beside.name}.before-{found}"
+        snapshot_into(engine, copy_beside.with_name(name))
     from alembic import command  # noqa: PLC0415 - a tenth of a second, rarely needed
     from alembic.config import Config  # noqa: PLC0415
 
@@ -36,30 +44,17 @@ def migrate(engine: sa.Engine, migrations: Path = MIGRATIONS) -> None:
     with engine.begin() as connection:
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
+        killpoint.reach(killpoint.MIGRATED)
 
 
-def _present(engine: sa.Engine) -> str:
-    """The schema's number; "" = an empty database."""
+def newest(migrations: Path = MIGRATIONS) -> str:
+    """The schema's number that this program knows."""
+    return max(path.name[:4] for path in (migrations / "versions").glob("[0-9]*.py"))
+
+
+def present(engine: sa.Engine) -> str:
+    """The schema's number of a database; "" = an empty one."""
     with engine.connect() as connection:
         if not sa.inspect(connection).has_table("alembic_version"):
             return ""
         return str(connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar())
-
-
-def _back_up(engine: sa.Engine, present: str) -> None:
-    """A copy beside the database, whole or not there. On a server that is its owner's affair."""
-    if engine.dialect.name != "sqlite":
-        return
-    copy = f"{engine.url.database}.before-{present}"
-    beside = f"{copy}.part"
-    Path(beside).unlink(missing_ok=True)
-    keep_private(Path(beside))
-    raw = engine.raw_connection()
-    try:
-        cursor = raw.cursor()
-        cursor.execute("VACUUM INTO ?", (beside,))
-    finally:
-        raw.close()
-    with open(beside, "rb") as file:
-        os.fsync(file.fileno())
-    os.replace(beside, copy)

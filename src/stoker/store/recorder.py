@@ -83,7 +83,7 @@ def open_store(
                 keep_private(path)
             else:
                 postgres.take_lock(engine, wait=wait)
-            migrate(engine)
+            migrate(engine, copy_beside=None if lock is None else lock.with_suffix(""))
             made = None if writer is None else writer(engine)
             store = SqlStore(engine, open_engine(url, readonly=True), made)
         except (sa.exc.DBAPIError, engine.dialect.loaded_dbapi.Error) as error:

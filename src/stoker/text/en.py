@@ -302,6 +302,10 @@ TEXTS: dict[str, str] = {
     "token_not_private": "Other accounts may read the token in {path}, so it protects nothing.",
     "token_not_private.hint": "Delete it and start again: a new one is made.",
     "unsupported_database": "{name} is not a database that can be used here.",
+    "target_not_empty": "The target has records already (table {table}), so nothing was copied.",
+    "target_not_empty.hint": "Name an empty database, or move the file away first.",
+    "copy_differs": "The copy is not the same as the original ({tables}), so it was dropped.",
+    "copy_differs.hint": "Nothing was changed. Please report this.",
     "newer_database": "The records were written by a newer version of Stoker.",
     "newer_database.hint": "Use that version again, or another STOKER_HOME.",
     # ---- settings

@@ -301,6 +301,10 @@ TEXTS: dict[str, str] = {
     "token_not_private": "其他账号可以读取 {path} 中的令牌，起不到保护作用。",
     "token_not_private.hint": "请删除它并重新启动，会生成新的令牌。",
     "unsupported_database": "{name} 不是可用的数据库。",
+    "target_not_empty": "目标中已有记录（表 {table}），因此没有复制。",
+    "target_not_empty.hint": "请指定空的数据库，或先把文件移走。",
+    "copy_differs": "副本与原件不同（{tables}），因此已丢弃。",
+    "copy_differs.hint": "没有改动任何内容。请报告此问题。",
     "newer_database": "记录由更新版本的司炉写成。",
     "newer_database.hint": "请改用那个版本，或另设 STOKER_HOME。",
     # ---- 设置
