@@ -20,14 +20,14 @@ from .screen import clean
 
 COMMANDS = (
     "up", "down", "submit", "ls", "show", "why", "top", "logs", "wait", "cancel", "hold", "release", "edit",
-    "move", "resubmit", "requeue", "delete", "export", "nodes", "drain", "resume", "reset", "service", "config", "help",
-    "completion", "version",
+    "move", "resubmit", "requeue", "delete", "export", "nodes", "drain", "resume", "reset", "backup", "restore", "db",
+    "upgrade-check", "service", "config", "help", "completion", "version",
 )  # fmt: skip
 """Each is a module here with a `command` in it; headings.py says where `stoker --help` lists it."""
 COMPLETE = "__complete"
 """What only the scripts of `stoker completion` call."""
 
-ON_THE_SERVER = ("up", "down", "reset", "service")
+ON_THE_SERVER = ("up", "down", "reset", "backup", "restore", "db", "upgrade-check", "service")
 """Commands that work on the machine that serves, which has to be Linux; all others work anywhere."""
 
 REFUSED, UNREACHABLE, BUG, INTERRUPTED, PIPE_CLOSED = 2, 3, 70, 130, 141
@@ -46,7 +46,7 @@ class Stoker(Group):
             return None
         if cmd_name in ON_THE_SERVER and sys.platform != "linux":
             refuse("usage.on_the_server", name=cmd_name)
-        module = import_module(f"stoker.cli.{cmd_name}")
+        module = import_module(f"stoker.cli.{cmd_name.replace('-', '_')}")
         found: click.Command = module.command
         return found
 

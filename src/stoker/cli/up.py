@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stoker.client import Client, Refused, ServerUnreachable
-from stoker.config import Loaded, load
+from stoker.config import Loaded, find_home, load
 from stoker.domain.errors import StoreError
+from stoker.store.pending import is_pending
 from stoker.wire import NodeView
 
 from .alive import server_pid
@@ -52,6 +53,7 @@ def command(
         "listen": listen, "simulate_gpus": simulate_gpus, "one_person": one_person,
     }  # fmt: skip
     flags = {key: value for key, value in flags.items() if value is not None}
+    _finish_restore()
     loaded = load(os.environ, flags)
     home = loaded.settings.home
     if _is_served(home, as_json):
@@ -61,6 +63,15 @@ def command(
     if loaded.sources["home"].startswith("default ("):
         warn("up.home_moved", home=str(home))
     return _detached(loaded, flags, as_json) if detach else _serve(loaded, as_json)
+
+
+def _finish_restore() -> None:
+    """One that was killed after it was decided. Settings may be among what it brings."""
+    home = find_home(os.environ)
+    if is_pending(home):
+        from stoker.store.restore import finish
+
+        finish(home)
 
 
 def _serve(loaded: Loaded, as_json: bool) -> int:
