@@ -147,4 +147,29 @@ EXAMPLES: dict[str, str] = {
         "stoker service print\n"
         "stoker service print --nice 5 --io-class idle  # yields to others"
     ),
+    "help.backup.examples": (
+        "stoker backup\n"
+        "stoker backup /mnt/nas/backups  # a folder: the file names itself\n"
+        "stoker backup --no-logs records.tar  # without the output of tasks"
+    ),
+    "help.restore.examples": (
+        "stoker restore stoker-backup-lab1.tar\n"
+        "stoker restore stoker-backup-lab1.tar --yes  # without being asked"
+    ),
+    "help.db.examples": (
+        "stoker db check  # are the records sound?\n"
+        "stoker db copy postgresql://stoker@db.lab/stoker"
+    ),
+    "help.db_copy.examples": (
+        "stoker db copy postgresql://stoker@db.lab/stoker\n"
+        "stoker db copy --from postgresql://stoker@db.lab/stoker copy.db"
+    ),
+    "help.db_check.examples": (
+        "stoker db check\n"
+        "stoker db check --json  # for scripts"
+    ),
+    "help.upgrade-check.examples": (
+        "stoker upgrade-check\n"
+        "stoker upgrade-check --json  # for scripts"
+    ),
 }  # fmt: skip

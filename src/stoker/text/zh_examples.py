@@ -147,4 +147,29 @@ EXAMPLES: dict[str, str] = {
         "stoker service print\n"
         "stoker service print --nice 5 --io-class idle  # 让给其他进程"
     ),
+    "help.backup.examples": (
+        "stoker backup\n"
+        "stoker backup /mnt/nas/backups  # 给出文件夹时自动命名\n"
+        "stoker backup --no-logs records.tar  # 不含任务输出"
+    ),
+    "help.restore.examples": (
+        "stoker restore stoker-backup-lab1.tar\n"
+        "stoker restore stoker-backup-lab1.tar --yes  # 不再询问"
+    ),
+    "help.db.examples": (
+        "stoker db check  # 检查记录是否完好\n"
+        "stoker db copy postgresql://stoker@db.lab/stoker"
+    ),
+    "help.db_copy.examples": (
+        "stoker db copy postgresql://stoker@db.lab/stoker  # 复制到 PostgreSQL\n"
+        "stoker db copy --from postgresql://stoker@db.lab/stoker copy.db  # 复制回文件"
+    ),
+    "help.db_check.examples": (
+        "stoker db check\n"
+        "stoker db check --json  # 供脚本使用"
+    ),
+    "help.upgrade-check.examples": (
+        "stoker upgrade-check\n"
+        "stoker upgrade-check --json  # 供脚本使用"
+    ),
 }  # fmt: skip

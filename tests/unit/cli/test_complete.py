@@ -24,7 +24,7 @@ def offered(*typed: str) -> list[str]:
 @pytest.mark.parametrize(
     ("typed", "values"),
     [
-        (["re"], ["resubmit", "requeue", "release", "resume", "reset"]),
+        (["re"], ["resubmit", "requeue", "release", "resume", "reset", "restore"]),
         (["ls", "--el"], ["--elements"]),
         (["ls", "-s", "fini"], ["finished"]),
         (["ls", "--state=fini"], ["--state=finished"]),
