@@ -226,11 +226,14 @@ class _Space:
 
 def _left(view: BaseView, made: Plan) -> Iterator[Waiting]:
     """Ready tasks that go on waiting."""
+    entries = list(view.entries())
+    keys = {entry.key for entry in entries}
     started: dict[TaskKey, int] = {}
     for placement in made.placements:
-        for key in {placement.key, TaskKey(placement.key.id)}:
-            started[key] = started.get(key, 0) + 1
-    for entry in list(view.entries()):
+        # an element that came back has an entry of its own, the others have their array's
+        key = placement.key if placement.key in keys else TaskKey(placement.key.id)
+        started[key] = started.get(key, 0) + 1
+    for entry in entries:
         most = 1 if entry.folded is None else len(entry.folded)
         if view.ready(entry.key) is not None and started.get(entry.key, 0) < most:
             yield entry
