@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -23,6 +23,7 @@ from stoker.flow.queue import release, requeue
 from stoker.flow.stop import cancel
 from tests.helpers.builders import NOON, a_node
 from tests.helpers.flows import (
+    Clock,
     attempt_of,
     codes,
     end,
@@ -213,6 +214,8 @@ async def test_reservations_and_use_are_known_after_a_restart(
     restart: Restart, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(keep, "PAUSE_S", 0)
+    moment = datetime.now(UTC)
+    monkeypatch.setattr(Clock, "now", lambda _clock: moment)  # use decays every minute
     engine = waiting_engine()
     async with restart(engine) as flow:
         await run_to_running(flow, gpus=3)
