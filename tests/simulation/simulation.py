@@ -186,7 +186,8 @@ class Simulation:
             self.checker.knows_what_is_recorded(set(view.taken()), set(server.flow.live), in_line)
 
     def _has_heard_stop(self, node: str, attempt: str, since: float) -> bool | None:
-        return self.nodes[node].has_heard_stop(attempt, since)
+        calm = max(since, self.faults.quiet_since)  # what was sent before may be lost
+        return self.nodes[node].has_heard_stop(attempt, calm)
 
     @property
     def is_hopeless(self) -> bool:

@@ -156,6 +156,8 @@ def _place_at_once(
         (allocation,) = where
         id = flow.new_attempt()
         take(flow, id, entry.key, entry.sign, where)
+        if flow.policy.weight(task.owner) < 0:
+            flow.replan()  # it may have reached a limit, and whoever it stopped may go on
         placed, attempt = intend(flow, entry.key, 1, allocation, id)
         intents.append(Intent(moved(task, placed), attempt))
     return intents

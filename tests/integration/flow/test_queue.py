@@ -394,3 +394,23 @@ async def test_a_task_whose_time_has_come_starts_at_once(flow: Flow) -> None:
 
     assert Placed in [type(event) for event in await flow.store.history(key)]
     assert free_cards(flow) == 3
+
+
+async def test_who_waits_behind_an_owner_goes_on_once_that_owner_is_at_his_limit(
+    tmp_path: Path,
+) -> None:
+    """Nobody passes an owner of negative weight; what that owner was given at once may have brought
+    the one that all wait for to a quota."""
+    policy = Policy(weights={"boss": -1}, quotas={"boss": 2})
+    async with running_flow(tmp_path, waiting_engine(), policy) as flow:
+        await run_to_running(flow, gpus=3, time_limit_s=3600)
+        blocked = await one(flow, "boss", gpus=2)
+        behind = await one(flow, "bob")
+        await settled(flow)
+        assert "behind_owner" in codes(flow, await recorded(flow, behind))
+
+        short = await one(flow, "boss", gpus=1, time_limit_s=60)
+
+        await until_running(flow, short)
+        await until_running(flow, behind)
+        assert (await recorded(flow, blocked)).state is State.QUEUED
