@@ -49,7 +49,7 @@ class InlineWriter(Writer):
         self._at_commit = at_commit
         self._inbox: Any = _Inbox(self._soon)
         self._waits = False
-        self._untold = 0
+        self._untold: deque[tuple[list[_Call], list[Any]]] = deque()
         self._told_at = 0.0
 
     @override
@@ -105,12 +105,12 @@ class InlineWriter(Writer):
         if self._at_commit("after", [call.argument for call in done]):
             _drop(group)
             return
-        self._untold += 1
+        self._untold.append((group, outcomes))
         delay = self._rng.choice((0.0, 0.0002, 0.001, 0.01))
-        asyncio.get_running_loop().call_later(delay, self._told, group, outcomes)
+        asyncio.get_running_loop().call_later(delay, self._told)
 
-    def _told(self, group: list[_Call], outcomes: list[Any]) -> None:
-        self._untold -= 1
+    def _told(self) -> None:
+        group, outcomes = self._untold.popleft()  # in the order of commits, whoever is slow
         self._told_at = asyncio.get_running_loop().time()
         if self.dead:
             _drop(group)

@@ -47,12 +47,15 @@ class Audit:
             if self._stops(view.policy, entry.sign) and not before.stop(entry.sign)
         }
         kept = list(_still_kept(view, made))
+        negative = {owner for owner, weight in view.policy.weights.items() if weight < 0}
+        # Without backfill (only benchmarks) a queue that has stopped hides who waits in it.
+        free_for_all = view.policy.backfill or not negative
         for placement in made.placements:
             for held in kept:
                 self._kept(view, placement, held, now)
-            own = view.waiting(placement.key)
+            own, owner = view.waiting(placement.key), placement.sign.owner
             for entry in free:
-                if entry.sign.owner == placement.sign.owner or placement.sign.owner not in first:
+                if entry.sign.owner == owner or (free_for_all and owner not in first):
                     self._passed(view, placement, own, entry)
         if looks and view.policy.backfill and not first:
             self._idle(view, made, free)
@@ -131,7 +134,7 @@ class Audit:
 
     def _stops(self, policy: Policy, sign: Sign) -> bool:
         """Of two owners of negative weight the first stops the other, and its own go on."""
-        return policy.order != "fifo" and policy.weight(sign.owner) < 0
+        return policy.order != "fifo" and policy.backfill and policy.weight(sign.owner) < 0
 
     def _has_its_cards(self, view: BaseView, placement: Placement, other: Sign) -> bool:
         """A task that cards are kept for is the first of its level."""

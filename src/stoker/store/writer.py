@@ -8,6 +8,7 @@ elsewhere may have committed and lost only its answer: the next connection asks 
 and whether the records are still ours; if they went on without us, nothing is written any more.
 A cancelled call either records nothing and raises, or has begun and returns as if it had not been
 cancelled; the cancellation then strikes at the caller's next await.
+Callers are told in the order of their commits: what was recorded later is known later.
 What nobody waits for is done `meanwhile`, in steps, each a transaction of its own between the
 groups of those who wait.
 """
