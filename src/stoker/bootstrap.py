@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import gc
 import json
 import logging
@@ -17,6 +18,7 @@ import secrets
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -40,12 +42,16 @@ from stoker.runner.filesystem import network_filesystem
 from stoker.scheduler.policy import Order, Policy
 from stoker.store.logs import LogFolder
 from stoker.store.recorder import SqlStore, open_store
+from stoker.store.standby import take_over
 
 log = logging.getLogger("stoker")
 
 SWITCH_S = 0.0005
 """How long a busy thread may keep the interpreter: beside a busy loop a commit otherwise waits."""
 FIRST_NODE_S = 3.0
+ADDRESS_FREE_S = 10.0
+"""How long the socket of a server that is gone may be in the way."""
+LOCK = "stoker.db.lock"
 COLLECT = (20_000, 20, 50)
 """Waiting tasks are many small objects that form no cycles: looking at them often is wasted."""
 
@@ -55,24 +61,71 @@ class SystemClock:
         return datetime.now(UTC)
 
 
-def serve(settings: Settings, *, announce: Callable[[str, Flow], None]) -> int:
-    """Run until SIGINT or SIGTERM. Raises AppError for a start that is refused."""
+def serve(
+    settings: Settings,
+    *,
+    announce: Callable[[str, Flow], None],
+    stand_by: Callable[[StoreError], None] | None = None,
+) -> int:
+    """Run until SIGINT or SIGTERM. Raises AppError for a start that is refused.
+
+    With `stand_by` another server of these records is no refusal: that is called with who serves,
+    and when it is gone this one takes over.
+    """
     _prepare_home(settings.home)
     _set_up_logging(settings.log_level)
     sys.setswitchinterval(SWITCH_S)
     killpoint.arm(os.environ.get("STOKER_KILL_POINTS", ""))
-    listener = _listen(settings.listen)
     try:
-        records = settings.home / "stoker.db"
-        lock = settings.home / "stoker.db.lock"
-        store = open_store(settings.database or records, lock=lock)
-    except BaseException:
-        listener.close()
-        raise
+        store, listener = _open(settings) if stand_by is None else _take_over(settings, stand_by)
+    except _WaitEnded:
+        return 0
     try:
         return uvloop.run(_serve(settings, store, listener, announce))
     finally:
         store.close()
+
+
+def _open(settings: Settings) -> tuple[SqlStore, socket.socket]:
+    listener = _listen(settings.listen)
+    try:
+        return open_store(_records(settings), lock=settings.home / LOCK), listener
+    except BaseException:
+        listener.close()
+        raise
+
+
+def _take_over(
+    settings: Settings, tell: Callable[[StoreError], None]
+) -> tuple[SqlStore, socket.socket]:
+    """Records first: the address usually is that of the server before us."""
+    with _ended_by_sigterm():
+        store = take_over(_records(settings), lock=settings.home / LOCK, tell=tell)
+    try:
+        return store, _listen(settings.listen, ADDRESS_FREE_S)
+    except BaseException:
+        store.close()
+        raise
+
+
+def _records(settings: Settings) -> str | Path:
+    return settings.database or settings.home / "stoker.db"
+
+
+class _WaitEnded(BaseException):
+    """Raised by a signal, wherever the wait is."""
+
+
+@contextlib.contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    def end(_number: int, _frame: object) -> None:
+        raise _WaitEnded
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 async def _serve(
@@ -221,13 +274,17 @@ def _token(home: Path) -> str:
     return path.read_text().strip()
 
 
-def _listen(address: str) -> socket.socket:
-    try:
-        return listen(*split_address(address))
-    except OSError as error:
-        raise AppError(
-            "cannot_listen", field="listen", address=address, why=error.strerror
-        ) from error
+def _listen(address: str, patience_s: float = 0.0) -> socket.socket:
+    deadline = time.monotonic() + patience_s
+    while True:
+        try:
+            return listen(*split_address(address))
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE or time.monotonic() >= deadline:
+                raise AppError(
+                    "cannot_listen", field="listen", address=address, why=error.strerror
+                ) from error
+        time.sleep(0.05)
 
 
 def _url(listener: socket.socket) -> str:

@@ -129,13 +129,17 @@ class Stoker:
                 continue
         return [pid for pid in found if not _is_zombie(pid)]
 
-    def clean_up(self) -> list[str]:
-        """End everything; what did not end by itself."""
-        left = []
+    def end_begun(self) -> None:
+        """Kill what `begin` has started, and nothing else."""
         for child in self._begun:
             child.kill()
             with contextlib.suppress(ValueError):  # it was read to its end
                 child.communicate()
+
+    def clean_up(self) -> list[str]:
+        """End everything; what did not end by itself."""
+        left = []
+        self.end_begun()
         try:
             self("up", "--detach", "--simulate-gpus", "4", "--listen", "127.0.0.1:0")
             self("down", "--stop-tasks", "--yes")

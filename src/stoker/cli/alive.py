@@ -19,33 +19,29 @@ from stoker.runner import identity, lock
 from stoker.runner.layout import RECORD
 
 SERVER_LOCK = "stoker.db.lock"
+STANDBY_LOCK = "standby.lock"
 RUNNER_LOCK = "runner.lock"
 POLL_S = 0.02
 
 
 def server_pid(home: Path) -> int | None:
     """The process that serves this folder, or None."""
-    with _opened(home / SERVER_LOCK) as fd:
-        if fd is None or not _is_held(fd):
-            return None
-        text = os.pread(fd, 32, 0).decode("ascii", "replace").strip()
-        return int(text) if text.isdigit() else 0
+    return _pid_in(home / SERVER_LOCK)
+
+
+def standby_pid(home: Path) -> int | None:
+    """The process that waits to serve this folder, or None."""
+    return _pid_in(home / STANDBY_LOCK)
 
 
 def end_server(home: Path, patience_s: float) -> bool:
     """Ask the server to end and wait for it; False when it is still there."""
-    pid = server_pid(home)
-    if not pid:
-        return pid is None
-    with contextlib.suppress(ProcessLookupError):
-        handle = os.pidfd_open(pid)
-        try:
-            if server_pid(home) == pid:  # still the same after we have hold of it
-                signal.pidfd_send_signal(handle, signal.SIGTERM)
-                select.select([handle], [], [], patience_s)
-        finally:
-            os.close(handle)
-    return server_pid(home) != pid
+    return _end(home / SERVER_LOCK, patience_s)
+
+
+def end_standby(home: Path, patience_s: float) -> bool:
+    """The same with who waits to serve."""
+    return _end(home / STANDBY_LOCK, patience_s)
 
 
 def live_parts(home: Path) -> int:
@@ -73,6 +69,31 @@ def end_runner(home: Path, patience_s: float = 10.0) -> bool:
                 return False
             time.sleep(POLL_S)
         return True
+
+
+def _pid_in(path: Path) -> int | None:
+    """Who holds the lock; 0 when he has not said yet."""
+    with _opened(path) as fd:
+        if fd is None or not _is_held(fd):
+            return None
+        text = os.pread(fd, 32, 0).decode("ascii", "replace").strip()
+        return int(text) if text.isdigit() else 0
+
+
+def _end(path: Path, patience_s: float) -> bool:
+    pid = _pid_in(path)
+    if not pid:
+        return pid is None
+    with contextlib.suppress(ProcessLookupError):
+        handle = os.pidfd_open(pid)
+        try:
+            if _pid_in(path) == pid:  # still the same after we have hold of it
+                signal.pidfd_send_signal(handle, signal.SIGTERM)
+                if select.select([handle], [], [], patience_s)[0]:
+                    return True  # whoever has the lock now is somebody else
+        finally:
+            os.close(handle)
+    return _pid_in(path) != pid
 
 
 @contextlib.contextmanager

@@ -1,7 +1,8 @@
 """`stoker up`: serves this machine, in the foreground or detached.
 
 Ending it (Ctrl-C, `down`, a crash) leaves running tasks alone. A second `up` on the same state
-folder says where the first one is and exits 0; any other refusal exits 2.
+folder says where the first one is and exits 0; any other refusal exits 2. With `--standby` it waits
+until the first one is gone, and serves then; a second standby says so and exits 0.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import gc
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from stoker.domain.errors import StoreError
 from stoker.store.pending import is_pending
 from stoker.wire import NodeView
 
-from .alive import server_pid
+from .alive import server_pid, standby_pid
 from .command import command as declare
 from .command import json_option, option
 from .options import Whole
@@ -41,28 +42,30 @@ LAST_LINES = 15
 @option("--simulate-gpus", type=Whole())
 @option("--one-person", is_flag=True, default=None)
 @option("--detach", is_flag=True)
+@option("--standby", is_flag=True)
 @json_option
 def command(
     listen: str | None,
     simulate_gpus: int | None,
     one_person: bool | None,
+    *,
     detach: bool,
+    standby: bool,
     as_json: bool,
 ) -> int:
-    flags: dict[str, Any] = {
-        "listen": listen, "simulate_gpus": simulate_gpus, "one_person": one_person,
-    }  # fmt: skip
-    flags = {key: value for key, value in flags.items() if value is not None}
+    flags = _given(listen=listen, simulate_gpus=simulate_gpus, one_person=one_person)
     _finish_restore()
     loaded = load(os.environ, flags)
     home = loaded.settings.home
-    if _is_served(home, as_json):
+    if _is_awaited(home, as_json) if standby else _is_served(home, as_json):
         return 0
     if os.geteuid() == 0:
         warn("up.root")
     if loaded.sources["home"].startswith("default ("):
         warn("up.home_moved", home=str(home))
-    return _detached(loaded, flags, as_json) if detach else _serve(loaded, as_json)
+    if detach:
+        return _detached(loaded, flags, standby, as_json)
+    return _serve(loaded, standby, as_json)
 
 
 def _finish_restore() -> None:
@@ -74,25 +77,35 @@ def _finish_restore() -> None:
         finish(home)
 
 
-def _serve(loaded: Loaded, as_json: bool) -> int:
+def _serve(loaded: Loaded, standby: bool, as_json: bool) -> int:
     from stoker import bootstrap
     from stoker.flow import overview
 
     gc.set_threshold(*_USUAL_COLLECTION)
     home = loaded.settings.home
+    ending = "up.wait_ended" if standby else "up.ended"
 
     def announce(url: str, flow: Flow) -> None:
+        nonlocal ending
+        ending = "up.ended"
         _welcome(url, home, overview.nodes(flow), as_json, "up.ends")
 
+    def stand_by(error: StoreError) -> None:
+        _say_waits("up.waits", home, os.getpid(), error.values, as_json)
+
     try:
-        code = bootstrap.serve(loaded.settings, announce=announce)
+        code = bootstrap.serve(
+            loaded.settings, announce=announce, stand_by=stand_by if standby else None
+        )
     except StoreError as error:
         # somebody else may have been a moment faster
         if error.code == "already_served" and _is_served(home, as_json):
             return 0
+        if error.code == "already_waits" and _is_awaited(home, as_json):
+            return 0
         raise
     if not as_json:
-        tell("up.ended")
+        tell(ending)
     return code
 
 
@@ -100,18 +113,24 @@ _USUAL_COLLECTION = (700, 10, 10)
 """Python's own thresholds; a short command runs with others."""
 
 
-def _detached(loaded: Loaded, flags: dict[str, Any], as_json: bool) -> int:
+def _detached(loaded: Loaded, flags: dict[str, Any], standby: bool, as_json: bool) -> int:
     import subprocess
 
     home = loaded.settings.home
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     log = home / "server.log"
-    if log.exists() and log.stat().st_size > MOST_LOG_BYTES:
+    if server_pid(home) is None and log.exists() and log.stat().st_size > MOST_LOG_BYTES:
         log.replace(home / "server.log.1")
     before = log.stat().st_size if log.exists() else 0
     with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as out:
         child = subprocess.Popen(  # noqa: S603 - ourselves, no shell
-            [sys.executable, "-m", "stoker", "up", *_as_typed(flags)],
+            [
+                sys.executable,
+                "-m",
+                "stoker",
+                "up",
+                *_as_typed(flags | _given(standby=standby or None)),
+            ],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,
@@ -121,14 +140,17 @@ def _detached(loaded: Loaded, flags: dict[str, Any], as_json: bool) -> int:
         )
     deadline = time.monotonic() + READY_S
     while child.poll() is None and time.monotonic() < deadline:
-        found = _answering(home)
+        if standby_pid(home) == child.pid:
+            _say_waits("up.waits_detached", home, child.pid, {}, as_json)
+            return 0
+        found = None if standby and server_pid(home) != child.pid else _answering(home)
         if found is not None:
             _welcome(*found, as_json, "up.detached")
             return 0
         time.sleep(POLL_S)
     if child.poll() is None:
         warn("up.silent", seconds=int(READY_S), log=str(log))
-    elif child.returncode == 0 and _is_served(home, as_json):
+    elif child.returncode == 0 and (_is_awaited if standby else _is_served)(home, as_json):
         return 0  # it found another one that was a moment faster
     else:
         warn("up.died", log=str(log))
@@ -148,6 +170,41 @@ def _is_served(home: Path, as_json: bool) -> bool:
             raise StoreError("already_served", pid=pid)
         time.sleep(POLL_S)
     return False
+
+
+def _is_awaited(home: Path, as_json: bool) -> bool:
+    """Whether a standby waits for this folder; it is introduced then."""
+    pid = standby_pid(home)
+    if pid is None:
+        return False
+    _say_waits("up.already_waits", home, pid, {}, as_json)
+    return True
+
+
+def _say_waits(
+    key: str, home: Path, standby: int, served: Mapping[str, object], as_json: bool
+) -> None:
+    """One line: who waits for whom. `served`: what the refusal said, if there was one."""
+    pid = server_pid(home)
+    url = _url(home) if pid else ""
+    if pid in (None, standby):  # of another state folder, or gone this very moment
+        who = words("up.who_database" if "database" in served else "up.who_unknown", **served)
+    else:
+        who = words("up.who_at" if url else "up.who", pid=pid, url=url)
+    if as_json:
+        import json
+
+        print(json.dumps({"standby": standby, "url": url or None}), flush=True)
+        return
+    print(words(key, who=who, pid=standby, log=str(home / "server.log")), flush=True)
+
+
+def _url(home: Path) -> str:
+    try:
+        with Client(home=home) as client:
+            return client.url
+    except ServerUnreachable:
+        return ""
 
 
 def _answering(home: Path) -> tuple[str, Path, list[NodeView]] | None:
@@ -181,6 +238,10 @@ def _cards(node: NodeView) -> str:
     simulated = sum(card.gpu.simulated for card in node.cards)
     key = "up.gpus_simulated" if simulated else "up.gpus"
     return words(key, count=len(node.cards))
+
+
+def _given(**flags: Any) -> dict[str, Any]:
+    return {key: value for key, value in flags.items() if value is not None}
 
 
 def _as_typed(flags: dict[str, Any]) -> list[str]:

@@ -25,6 +25,8 @@ from stoker.runner.filesystem import network_filesystem
 from . import postgres
 
 BUSY_MS = 5000
+LOOK_S = 0.1
+"""How often who waits for a lock file looks again. Who only looks holds it for a moment, too."""
 _WRITER = (
     # Of a new database. A commit writes whole pages: half the usual size makes it a quarter faster.
     "page_size = 2048",
@@ -176,19 +178,20 @@ class ServerLock:
 
     def __init__(self, path: Path, *, wait: bool = False) -> None:
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        deadline = time.monotonic() + LOOK_S
         try:
             while not self._is_taken():
-                if not wait:
+                if not wait and time.monotonic() > deadline:
                     pid = os.pread(self._fd, 32, 0).decode("ascii", "replace").strip()
                     raise StoreError("already_served", pid=pid)
-                time.sleep(postgres.WAIT_S)
+                time.sleep(LOOK_S if wait else LOOK_S / 10)
         except BaseException:
             os.close(self._fd)
             raise
         os.ftruncate(self._fd, 0)
         os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
 
-    def release(self) -> None:
+    def close(self) -> None:
         """The file stays: removing it would let two servers lock two files of one name."""
         os.close(self._fd)
         self._fd = -1

@@ -95,11 +95,12 @@ def take_lock(engine: sa.Engine, *, wait: bool = False) -> None:
     """Have the session that the writer will use, and in it the lock of the one server. The engine
     must keep its session (`open_engine(..., keep=True)`).
 
-    StoreError `already_served` when somebody else has it; with `wait`, it is waited for.
+    StoreError `already_served` when somebody else has it; with `wait`, it is waited for, and so
+    is a database that cannot be reached: it may only be gone for a moment.
     """
     driver: Any = engine.dialect.loaded_dbapi
     _lock_sessions(engine)
-    was_there = False
+    why = ""
     deadline = time.monotonic() + GRACE_S
     while True:
         try:
@@ -109,11 +110,12 @@ def take_lock(engine: sa.Engine, *, wait: bool = False) -> None:
             is_over = not wait and time.monotonic() > deadline
             if is_over or error.code != "already_served":
                 raise
-            was_there = True
         except (sa.exc.OperationalError, driver.OperationalError) as error:
-            if not was_there:  # else it is only gone for a moment
+            if not wait:
                 raise
-            log.warning("event=database_down why=%r", harmless(engine.url, error))
+            before, why = why, harmless(engine.url, error)
+            if why != before:
+                log.warning("event=database_down why=%r", why)
         time.sleep(WAIT_S if time.monotonic() > deadline else 0.02)
 
 

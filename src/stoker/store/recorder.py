@@ -76,7 +76,7 @@ def open_store(
         lock = path.with_name(path.name + ".lock")
     with ExitStack() as undo:
         if lock is not None:
-            undo.callback(ServerLock(lock, wait=wait).release)
+            undo.callback(ServerLock(lock, wait=wait).close)
         undo.callback(engine.dispose)
         try:
             if path is not None:

@@ -277,6 +277,7 @@ TEXTS: dict[str, str] = {
     "store_down.hint": "Make room on the disk; running tasks go on meanwhile.",
     "invalid_transition": "That cannot happen to this task now; the server's log says more.",
     "already_served": "A server already runs on this state folder (process {pid}).",
+    "already_waits": "A standby already waits for this state folder (process {pid}).",
     "already_served.database": "Another server already uses the database {database} ({pid}).",
     "store_outdated": "The records have gone on without this server, so it accepts nothing more.",
     "store_outdated.hint": "Ask again in a moment: another server has taken over, or this one starts again.",

@@ -9,6 +9,7 @@ EXAMPLES: dict[str, str] = {
     "help.up.examples": (
         "stoker up  # in the foreground; Ctrl-C ends the server\n"
         "stoker up --detach --simulate-gpus 4  # try it without GPUs\n"
+        "stoker up --standby --detach  # takes over when the server is gone\n"
         "stoker up --listen [::1]:7433"
     ),
     "help.down.examples": (

@@ -276,6 +276,7 @@ TEXTS: dict[str, str] = {
     "store_down.hint": "请清理磁盘空间；运行中的任务不受影响。",
     "invalid_transition": "这个任务现在不能这样变化；详情见服务器日志。",
     "already_served": "这个状态目录已有服务器在运行（进程 {pid}）。",
+    "already_waits": "此状态目录已有备用服务器在等待（进程 {pid}）。",
     "already_served.database": "数据库 {database} 已被另一台服务器使用（{pid}）。",
     "store_outdated": "记录已由别处继续，这台服务器不再接受任何内容。",
     "store_outdated.hint": "请稍后再试：另一台服务器已接手，或这台正在重新启动。",

@@ -9,6 +9,7 @@ EXAMPLES: dict[str, str] = {
     "help.up.examples": (
         "stoker up  # 在前台运行；Ctrl-C 停止服务器\n"
         "stoker up --detach --simulate-gpus 4  # 没有 GPU 也可试用\n"
+        "stoker up --standby --detach  # 服务器结束后接管\n"
         "stoker up --listen [::1]:7433"
     ),
     "help.down.examples": (
