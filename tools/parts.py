@@ -16,6 +16,8 @@ BIN = Path(sys.executable).parent
 PYTEST = [sys.executable, "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider"]
 PARALLEL = ["-n", "2"]
 
+TAKEOVER = "tests/crash/test_takeover.py"
+
 Parts = dict[str, list[str | Path]]
 
 CHECK: Parts = {
@@ -33,7 +35,8 @@ TEST: Parts = {
     "e2e": [*PYTEST, "tests/e2e"],
 }
 SOAK: Parts = {
-    "crash": [*PYTEST, "-m", "soak", "--timeout=3000", "tests/crash"],
+    "crash": [*PYTEST, "-m", "soak", "--timeout=3000", "tests/crash", f"--ignore={TAKEOVER}"],
+    "takeover": [*PYTEST, "-m", "soak", "--timeout=900", TAKEOVER],
     "fuzz": [*PYTEST, "--timeout=1800", "tests/integration/api/test_fuzz.py"],
     "crash-postgresql": [*PYTEST, "--timeout=3000", "tests/crash"],
     "fuzz-postgresql": [*PYTEST, "--timeout=1800", "tests/integration/api/test_fuzz.py"],

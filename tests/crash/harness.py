@@ -96,6 +96,8 @@ class Site:
             if self.server.is_alive:
                 time.sleep(0.005)
                 continue
+            if self.server.follow():
+                continue
             with contextlib.suppress(ServerDied):
                 self.server.start()
 
@@ -295,6 +297,7 @@ class Site:
         """Everything finishes in time, and no promise was broken."""
         self.drain(within_s)
         violations = list(self._broken_logs())
+        self.server.kill_standby()
         self.server.stop()
         self.read()
         violations += check(self.history)
@@ -329,6 +332,7 @@ class Site:
 
     def close(self) -> None:
         """End everything of this home."""
+        self.server.kill_standby()
         if self.server.is_alive:
             self.server.kill()
         deadline = time.monotonic() + 10

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import stoker
+from stoker.cli.alive import standby_pid
 from stoker.runner.identity import Process, is_there, send, stat
 
 SOURCES = Path(stoker.__file__).parent.parent
@@ -95,7 +96,7 @@ class Program:
 
 
 class Server:
-    """The server of one home. At most one at a time, and it may be dead at any moment."""
+    """The server of one home, and perhaps a standby. Each may be dead at any moment."""
 
     def __init__(
         self, home: Path, log: Path, start: Starter, environ: Mapping[str, str], gpus: int
@@ -104,8 +105,14 @@ class Server:
         self.environ = dict(environ)
         self._argv = ["up", "--listen", "127.0.0.1:0", "--simulate-gpus", str(gpus)]
         self._who: Process | None = None
+        self._standby: Process | None = None
         self._connection: http.client.HTTPConnection | None = None
         self.starts = 0
+        self.takeovers = 0
+
+    @property
+    def who(self) -> Process | None:
+        return self._who
 
     @property
     def is_alive(self) -> bool:
@@ -120,9 +127,40 @@ class Server:
         """Start one; do not wait for it."""
         self.hang_up()
         self.starts += 1
-        pid = self._start(self._argv, self.environ, self.log)
+        self._who = self._begin(*self._argv)
+
+    def stand_by(self) -> None:
+        """Start one that waits beside the present one, and wait until it does."""
+        self._standby = found = self._begin(*self._argv, "--standby")
+        assert found is not None, self.tail()
+        wait_until(lambda: standby_pid(self.home) == found.pid, READY_S, "the standby to wait")
+
+    def follow(self) -> bool:
+        """Have the standby for the server, if there is one."""
+        standby, self._standby = self._standby, None
+        if standby is None or not is_there(standby):
+            return False
+        self.hang_up()
+        self._who = standby
+        self.takeovers += 1
+        return True
+
+    def has_successor(self) -> bool:
+        """Whether the standby waits no longer."""
+        return self._standby is None or standby_pid(self.home) != self._standby.pid
+
+    def kill_standby(self) -> bool:
+        """SIGKILL, and wait until it is gone; False when there was none."""
+        standby, self._standby = self._standby, None
+        was_alive = standby is not None and send(standby, KILL)
+        wait_until(lambda: standby is None or not is_there(standby), 5, "the standby to be gone")
+        return was_alive
+
+    def _begin(self, *argv: str) -> Process | None:
+        """None: it died already."""
+        pid = self._start(list(argv), self.environ, self.log)
         one = stat(pid)
-        self._who = None if one is None else Process(pid, one.start)  # None: it died already
+        return None if one is None else Process(pid, one.start)
 
     def is_ready(self) -> bool:
         """Whether it has said where it serves. An old server's word does not count."""
