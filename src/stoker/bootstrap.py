@@ -41,6 +41,7 @@ from stoker.runner import build, killpoint
 from stoker.runner.filesystem import network_filesystem
 from stoker.scheduler.policy import Order, Policy
 from stoker.store.logs import LogFolder
+from stoker.store.pending import is_pending
 from stoker.store.recorder import SqlStore, open_store
 from stoker.store.standby import take_over
 
@@ -81,6 +82,8 @@ def serve(
     except _WaitEnded:
         return 0
     try:
+        if is_pending(settings.home):  # a restore died meanwhile: these are half the old records
+            raise StoreError("restore_pending")
         return uvloop.run(_serve(settings, store, listener, announce))
     finally:
         store.close()

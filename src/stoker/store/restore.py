@@ -72,7 +72,7 @@ def restore(archive: Path, home: Path, progress: Progress) -> Done:
             _finish(home)
             return _restore(reader, home, progress)
         finally:
-            lock.release()
+            lock.close()
 
 
 def finish(home: Path) -> None:
@@ -83,7 +83,7 @@ def finish(home: Path) -> None:
     try:
         _finish(home)
     finally:
-        lock.release()
+        lock.close()
 
 
 def _verify(reader: Reader, progress: Progress) -> None:

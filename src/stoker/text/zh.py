@@ -275,6 +275,7 @@ TEXTS: dict[str, str] = {
     "store_down": "磁盘无法写入记录，因此没有接受任何内容。",
     "store_down.hint": "请清理磁盘空间；运行中的任务不受影响。",
     "invalid_transition": "这个任务现在不能这样变化；详情见服务器日志。",
+    "restore_pending": "恢复备份在最后一步被中断；`stoker up` 会完成它。",
     "already_served": "这个状态目录已有服务器在运行（进程 {pid}）。",
     "already_waits": "此状态目录已有备用服务器在等待（进程 {pid}）。",
     "already_served.database": "数据库 {database} 已被另一台服务器使用（{pid}）。",

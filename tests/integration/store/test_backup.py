@@ -197,7 +197,7 @@ def test_a_served_folder_is_refused(home: Path, backup: Path) -> None:
         with pytest.raises(StoreError) as refused:
             restore(backup, home, nothing)
     finally:
-        lock.release()
+        lock.close()
     assert refused.value.code == "already_served"
     assert told(home) == before
 
