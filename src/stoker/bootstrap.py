@@ -105,10 +105,27 @@ def _take_over(
     with _ended_by_sigterm():
         store = take_over(_records(settings), lock=settings.home / LOCK, tell=tell)
     try:
+        _refuse_other_spool(settings, store)
         return store, _listen(settings.listen, ADDRESS_FREE_S)
     except BaseException:
         store.close()
         raise
+
+
+def _refuse_other_spool(settings: Settings, store: SqlStore) -> None:
+    """What runs on this node under another state folder's spool would be taken for left over, and
+    ended. A person may want that (`up`); nobody looks when a standby takes over."""
+    try:
+        ours = (settings.home / "spool" / "spool.id").read_text().strip()
+    except FileNotFoundError:
+        ours = ""
+    attempts = [attempt for _, attempt in asyncio.run(store.live())]
+    count = sum(
+        attempt.allocation.node == settings.node_name and attempt.incarnation.spool_id != ours
+        for attempt in attempts
+    )
+    if count:
+        raise StoreError("other_spool", count=count, node=settings.node_name)
 
 
 def _records(settings: Settings) -> str | Path:
@@ -279,6 +296,7 @@ def _token(home: Path) -> str:
 
 def _listen(address: str, patience_s: float = 0.0) -> socket.socket:
     deadline = time.monotonic() + patience_s
+    is_said = False
     while True:
         try:
             return listen(*split_address(address))
@@ -287,6 +305,9 @@ def _listen(address: str, patience_s: float = 0.0) -> socket.socket:
                 raise AppError(
                     "cannot_listen", field="listen", address=address, why=error.strerror
                 ) from error
+        if not is_said:
+            is_said = True
+            log.warning("event=address_taken address=%s", address)
         time.sleep(0.05)
 
 

@@ -19,6 +19,8 @@ from tests.helpers.postgres import Postgres
 
 from .conftest import PATIENCE_S, Stoker, until
 
+NUMBERS = b"".join(b"%d\n" % number for number in range(1, 501))
+ESTABLISHED = "01"
 PRINTS = "echo begun; while [ ! -e flag ]; do sleep 0.05; done; seq 1 500; exit $1"
 
 
@@ -86,7 +88,7 @@ def check_ends(stoker: Stoker, good: str, bad: str, queued: str) -> None:
     """They end as if nothing had been, each after one attempt."""
     (stoker.work / "flag").touch()
     stoker("wait", good, bad, queued, code=1)
-    lines = b"begun\n" + b"".join(b"%d\n" % number for number in range(1, 501))
+    lines = b"begun\n" + NUMBERS
     for id, code, output in ((good, 0, lines), (bad, 7, lines), (queued, 0, b"next\n")):
         task = stoker.task(id)
         assert (task["exit_code"], task["attempts"]) == (code, 1)
@@ -109,6 +111,9 @@ def test_a_killed_server_is_followed_by_the_standby(own: Stoker, port: int) -> N
     assert f"http://127.0.0.1:{port} (process {first})" in again
     assert "It was running already." in own("up", "--detach").stdout
     following = own.begin("logs", "-f", tasks[0])
+    assert following.stdout is not None
+    assert following.stdout.readline().startswith(b"[stoker]")
+    assert following.stdout.readline() == b"begun\n"
     assert len(own.json("ls")) == 3
 
     own.kill_server()
@@ -117,9 +122,9 @@ def test_a_killed_server_is_followed_by_the_standby(own: Stoker, port: int) -> N
     assert len(own.json("ls")) == 3
     check_ends(own, *tasks)
 
-    out, _ = following.communicate(timeout=PATIENCE_S)
-    assert out.count(b"begun\n") == 1
-    assert b"\n500\n" in out
+    out, err = following.communicate(timeout=PATIENCE_S)
+    assert (following.returncode, err) == (0, b"")
+    assert out.startswith(NUMBERS)
     log = (own.home / "server.log").read_bytes()
     assert b"event=taken_over" in log
     assert epoch_in(log) == 2
@@ -155,6 +160,17 @@ def test_the_wait_can_be_ended(own: Stoker) -> None:
         assert standby.returncode == code, err
         assert b"Traceback" not in err
     assert own.server_pid == server
+    own("ls")
+
+
+def test_an_address_that_is_taken_for_a_moment_is_waited_for(own: Stoker, port: int) -> None:
+    own.up()
+    with socket.create_server(("127.0.0.1", port)):
+        standby = begin_standby(own, "--listen", f"127.0.0.1:{port}")
+        own.kill_server()
+        assert standby.stderr is not None
+        assert any(b"event=address_taken" in line for line in standby.stderr)
+    until(lambda: own.server_pid == standby.pid)
     own("ls")
 
 
@@ -203,7 +219,9 @@ def test_a_server_that_lost_its_session_is_fenced(
     until((other.home / "server.json").exists)
     new = other.submit("--gpus", "0", "--", "echo", "by the second")
     other("wait", new)
-    events = other.json("ls", "-a")
+    recorded = other.json("ls", "-a")
+    late = own.begin("submit", "--", "echo", "never")  # the first one is asked, and cannot answer
+    until(lambda: is_asked(own))
     first.send_signal(signal.SIGCONT)
     _, log = first.communicate(timeout=PATIENCE_S)  # by itself: nobody asks it anything
 
@@ -211,7 +229,36 @@ def test_a_server_that_lost_its_session_is_fenced(
     assert b"Traceback" not in log
     assert b"event=outdated" in log
     assert b"event=Placed" not in log.partition(b"event=outdated")[2]
-    assert other.json("ls", "-a") == events
+    assert late.wait(PATIENCE_S) in (2, 3), "nothing may be accepted"
+    assert other.json("ls", "-a") == recorded
     check_ends(other, *tasks)
     other("down")
     assert standby.communicate(timeout=PATIENCE_S)[1].count(b"event=recovered epoch=2 ") == 1
+
+
+def is_asked(stoker: Stoker) -> bool:
+    """Whether somebody is connected to the server of this folder."""
+    url = json.loads((stoker.home / "server.json").read_text())["url"]
+    port = f":{int(url.rpartition(':')[2]):04X}"
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return any(row[2].endswith(port) and row[3] == ESTABLISHED for row in rows)
+
+
+def test_a_standby_elsewhere_leaves_tasks_alone_that_it_cannot_reach(
+    on_postgres: Stoker, other: Stoker
+) -> None:
+    own = on_postgres
+    (other.home / "spool").unlink()
+    own.up()
+    tasks = submit_pair(own)
+    ended = begin_standby(other)
+    other("down")
+    assert ended.wait(PATIENCE_S) == 0
+    standby = begin_standby(other)
+    own.kill_server()
+    _, said = standby.communicate(timeout=PATIENCE_S)
+    assert standby.returncode == 2
+    assert b"2 tasks run on " in said
+    assert b"Traceback" not in said
+    own.up()
+    check_ends(own, *tasks)

@@ -25,7 +25,7 @@ from .command import json_option, option
 from .say import language, refuse, tell, words
 
 ENDS_WITHIN_S = 30.0
-TAKES_OVER_WITHIN_S = 5.0
+TAKES_OVER_WITHIN_S = 10.0
 POLL_S = 0.05
 
 

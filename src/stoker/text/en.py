@@ -279,6 +279,8 @@ TEXTS: dict[str, str] = {
     "restore_pending": "A restore was interrupted at the last moment; `stoker up` finishes it.",
     "already_served": "A server already runs on this state folder (process {pid}).",
     "already_waits": "A standby already waits for this state folder (process {pid}).",
+    "other_spool": "Nothing was taken over: {count} tasks run on {node} under another state folder, and would be ended as lost.",
+    "other_spool.hint": "On one machine use the same STOKER_HOME; two machines need two names (node_name).",
     "already_served.database": "Another server already uses the database {database} ({pid}).",
     "store_outdated": "The records have gone on without this server, so it accepts nothing more.",
     "store_outdated.hint": "Ask again in a moment: another server has taken over, or this one starts again.",

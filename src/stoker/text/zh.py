@@ -278,6 +278,8 @@ TEXTS: dict[str, str] = {
     "restore_pending": "恢复备份在最后一步被中断；`stoker up` 会完成它。",
     "already_served": "这个状态目录已有服务器在运行（进程 {pid}）。",
     "already_waits": "此状态目录已有备用服务器在等待（进程 {pid}）。",
+    "other_spool": "未接管：{node} 上有 {count} 个任务在另一个状态目录下运行，接管会使它们丢失。",
+    "other_spool.hint": "同一台机器请使用相同的 STOKER_HOME；两台机器需要不同的名称（node_name）。",
     "already_served.database": "数据库 {database} 已被另一台服务器使用（{pid}）。",
     "store_outdated": "记录已由别处继续，这台服务器不再接受任何内容。",
     "store_outdated.hint": "请稍后再试：另一台服务器已接手，或这台正在重新启动。",
