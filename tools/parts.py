@@ -32,7 +32,7 @@ TEST: Parts = {
     "contract": [*PYTEST, "tests/contract"],
     "integration": [*PYTEST, "tests/integration"],
     "crash": [*PYTEST, "tests/crash"],
-    "e2e": [*PYTEST, "tests/e2e"],
+    "e2e": [*PYTEST, *PARALLEL, "tests/e2e"],
 }
 SOAK: Parts = {
     "crash": [*PYTEST, "-m", "soak", "--timeout=3000", "tests/crash", f"--ignore={TAKEOVER}"],

@@ -296,8 +296,13 @@ def test_a_running_command_holds_no_descriptor_of_ours(client: Client) -> None:
     pid = client.state(launch, "running").pid
     wait_until(lambda: Path(f"/proc/{pid}/comm").read_text() == "sleep\n")
     # The loader opens libraries for a moment after exec; what is ours would stay for ever.
-    wait_until(lambda: len(os.listdir(f"/proc/{pid}/fd")) == 3, "the loader to be done")
+    wait_until(lambda: _is_asleep(pid), "the loader to be done")
     assert set(os.listdir(f"/proc/{pid}/fd")) == {"0", "1", "2"}
+
+
+def _is_asleep(pid: int) -> bool:
+    """It has begun to wait for its time."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
 
 
 def test_a_datagram_never_waits_behind_a_paused_runner(
