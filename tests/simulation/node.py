@@ -52,6 +52,8 @@ class SimulatedNode:
         """It has power."""
         self.reachable = True
         self.slow = 1.0
+        self._clear_at = 0.0
+        """When what was sent while it was slow has come."""
         self.foreign: dict[str, list[tuple[str, int]]] = {}
         """Card to (account, MiB) of processes that are not ours."""
         self.spool = MemorySpool(lambda: self.incarnation, self._signalled)
@@ -90,6 +92,7 @@ class SimulatedNode:
         self.slow = factor
         for connection in self.connections:
             connection.slow = factor
+            self._clear_at = max(self._clear_at, connection.clear_at)
 
     def runner_dies(self) -> None:
         """Supervisors go on; the next connection finds another runner."""
@@ -138,7 +141,8 @@ class SimulatedNode:
         greeted = [c.greeted for c in self.connections if c.is_open and not c.cut and c.greeted]
         if not greeted or not self.is_up or self._weather.lose or self.slow > 1:
             return None
-        return None if self._loop.time() < max(*greeted, since) + HEARD_S else False
+        calm = max(*greeted, since, self._clear_at)
+        return None if self._loop.time() < calm + HEARD_S else False
 
     def sample(self) -> None:
         """Tell what the cards look like."""

@@ -47,6 +47,11 @@ class Connection:
         """Nothing passes any more, and the server has not noticed yet."""
         self._last_up = self._last_down = 0.0
 
+    @property
+    def clear_at(self) -> float:
+        """When all that is on its way now will have come."""
+        return max(self._last_up, self._last_down)
+
     def to_node(self, line: bytes) -> None:
         if not self.is_open or self.cut:
             return
