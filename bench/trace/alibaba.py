@@ -22,9 +22,9 @@ from typing import NamedTuple
 from zlib import crc32
 
 from stoker.domain.node import Gpu, Node
+from stoker.domain.queue import Queue
 from stoker.scheduler.fit import never_fits
 from stoker.scheduler.needs import Needs
-from stoker.scheduler.policy import Queue
 from stoker.scheduler.room import Room
 
 from .load import Job, Load

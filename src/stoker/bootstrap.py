@@ -28,18 +28,22 @@ import uvloop
 from typing_extensions import override
 
 from stoker import __version__
+from stoker.access.tokens import one_person
 from stoker.api.app import create_app
 from stoker.api.serve import Server, listen
 from stoker.config import Settings, split_address
 from stoker.domain.errors import AppError, StoreError
+from stoker.domain.rules import Rules
 from stoker.engines.fleet.engine import FleetEngine
 from stoker.engines.fleet.local import LocalRunner
 from stoker.flow import loop
 from stoker.flow.context import Flow, Retention
 from stoker.flow.recover import recover
+from stoker.lab.book import Book
+from stoker.lab.policy import POLICY_KINDS, policy_of
 from stoker.runner import build, killpoint
 from stoker.runner.filesystem import network_filesystem
-from stoker.scheduler.policy import Order, Policy
+from stoker.scheduler.policy import Order
 from stoker.store.logs import LogFolder
 from stoker.store.pending import is_pending
 from stoker.store.recorder import SqlStore, open_store
@@ -156,16 +160,18 @@ async def _serve(
 ) -> int:
     home = settings.home
     engine = FleetEngine({settings.node_name: _local_runner(settings)})
+    book = await _book(settings, store)
     flow = Flow(
         store=store,
         engine=engine,
         logs=LogFolder(home / "logs"),
         clock=SystemClock(),
         new_attempt=lambda: secrets.token_hex(16),
-        owner=pwd.getpwuid(os.getuid()).pw_name,
-        policy=Policy(order=cast("Order", settings.policy), slots=settings.gpu_slots),
-        retention=Retention(settings.keep_days, settings.keep_tasks),
+        book=book,
+        policy=policy_of(book),
+        retention=Retention(book.rules.keep_days, book.rules.keep_tasks),
     )
+    book.listen(lambda kinds: _follow_book(flow, kinds))
     _end_when_outdated(store, flow)
     await recover(flow)
     await engine.start(flow.epoch)
@@ -177,7 +183,7 @@ async def _serve(
     app = create_app(
         flow=flow,
         readers=readers,
-        token=_token(home),
+        identify=one_person(_token(home), pwd.getpwuid(os.getuid()).pw_name),
         version=__version__,
         home=str(home),
         listen_host=split_address(settings.listen)[0],
@@ -195,6 +201,26 @@ async def _serve(
         (home / "server.json").unlink(missing_ok=True)
         await _close(flow, engine, turning)
     return 1 if flow.outdated else 0
+
+
+async def _book(settings: Settings, store: SqlStore) -> Book:
+    """What the lab has decided; where it has not, what the settings say."""
+    defaults = Rules(
+        policy=cast("Order", settings.policy),
+        gpu_slots=settings.gpu_slots,
+        keep_days=settings.keep_days,
+        keep_tasks=settings.keep_tasks,
+    )
+    book = Book(store, defaults)
+    await book.load()
+    return book
+
+
+def _follow_book(flow: Flow, kinds: frozenset[str]) -> None:
+    if kinds & POLICY_KINDS:
+        flow.set_policy(policy_of(flow.book))
+    rules = flow.book.rules
+    flow.retention = Retention(rules.keep_days, rules.keep_tasks)
 
 
 def _end_when_outdated(store: SqlStore, flow: Flow) -> None:

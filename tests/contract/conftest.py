@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,24 +10,28 @@ import pytest
 from stoker.store.recorder import SqlStore, open_store
 from tests.conftest import DATABASES, database_of
 
-Open = Callable[[], SqlStore]
+
+class Open:
+    """Opens the same records each time, after letting go of them."""
+
+    def __init__(self, where: str | Path) -> None:
+        self.where = where
+        self.opened: list[SqlStore] = []
+
+    def __call__(self) -> SqlStore:
+        for store in self.opened:
+            store.close()
+        self.opened.append(open_store(self.where))
+        return self.opened[-1]
 
 
 @pytest.fixture(params=DATABASES)
 def store_open(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
-    """Opens the same records each time, after letting go of them; checks them at the end."""
-    opened: list[SqlStore] = []
-    where = database_of(request, request.param, tmp_path)
-
-    def open_again() -> SqlStore:
-        for store in opened:
-            store.close()
-        opened.append(open_store(where))
-        return opened[-1]
-
-    yield open_again
-    broken = opened[-1].check() if opened else []
-    for store in opened:
+    """Records that are checked at the end."""
+    again = Open(database_of(request, request.param, tmp_path))
+    yield again
+    broken = again.opened[-1].check() if again.opened else []
+    for store in again.opened:
         store.close()
     assert broken == []
 

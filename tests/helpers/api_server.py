@@ -12,7 +12,7 @@ import json
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,14 +20,18 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from stoker.access.tokens import Identify, kept_as, new_secret, of_book, one_person
 from stoker.api.app import App, create_app
 from stoker.api.serve import Server, listen
 from stoker.domain.node import Gpu, Node
+from stoker.domain.person import SCOPES, Credential, Person, ScopeName
 from stoker.engines.base import LaunchOrder
 from stoker.engines.fake import Behaviour, FakeEngine
 from stoker.flow import loop
 from stoker.flow.context import Flow
 from stoker.flow.recover import recover
+from stoker.lab.book import Book, Put
+from stoker.lab.policy import policy_of
 from stoker.store.logs import LogFolder
 from stoker.store.recorder import open_store
 
@@ -61,9 +65,15 @@ class ApiServer:
     """A running server, as seen by a client of it."""
 
     def __init__(
-        self, home: Path, behave: Callable[[LaunchOrder], Behaviour], records: str | Path
+        self,
+        home: Path,
+        behave: Callable[[LaunchOrder], Behaviour],
+        records: str | Path,
+        *,
+        is_lab: bool = False,
     ) -> None:
-        self.home, self.behave, self.records = home, behave, records
+        """With `is_lab` nobody is known until `add_person`; else there is the one person."""
+        self.home, self.behave, self.records, self.is_lab = home, behave, records, is_lab
         self.token = secrets.token_urlsafe(32)
         self.engine: FakeEngine
         self.flow: Flow
@@ -87,15 +97,15 @@ class ApiServer:
         *,
         raw: bytes | None = None,
         headers: dict[str, str] | None = None,
+        token: str | None = None,
     ) -> Reply:
         """One request on a connection of its own. `path` is below /api/v1 unless it is absolute."""
         connection = self.connect()
         try:
             target = path if path.startswith("/api/") else f"/api/v1{path}"
             data = raw if raw is not None else None if body is None else msgspec.json.encode(body)
-            connection.request(
-                method, target, data, self.headers(data is not None) | (headers or {})
-            )
+            known = self.headers(data is not None, token)
+            connection.request(method, target, data, known | (headers or {}))
             return Reply(connection.getresponse())
         finally:
             connection.close()
@@ -103,8 +113,8 @@ class ApiServer:
     def connect(self) -> http.client.HTTPConnection:
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
 
-    def headers(self, with_body: bool = False) -> dict[str, str]:
-        known = {"Authorization": f"Bearer {self.token}"}
+    def headers(self, with_body: bool = False, token: str | None = None) -> dict[str, str]:
+        known = {"Authorization": f"Bearer {token or self.token}"}
         return known | ({"Content-Type": "application/json"} if with_body else {})
 
     def submit(self, **spec: object) -> str:
@@ -133,7 +143,26 @@ class ApiServer:
         async def run() -> T:
             return act()
 
-        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(10)
+        return self.run(run())
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Await something in the server's loop."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
+
+    def add_person(self, name: str, *, scopes: Sequence[ScopeName] = SCOPES, **known: Any) -> str:
+        """Somebody new, and a token of theirs. The server must be a lab's."""
+        token, book = new_secret(), self.flow.book
+        person = Person(name=name, **known)
+        credential = Credential(
+            kind="token",
+            person=name,
+            scopes=tuple(scopes),
+            created_at=datetime.now(UTC),
+            expires_at=None,
+        )
+        changes = [Put("person", name, person), Put("credential", kept_as(token), credential)]
+        self.run(book.amend(changes))
+        return token
 
     def sse(self, path: str, **headers: str) -> SseStream:
         return SseStream(self, path, headers)
@@ -170,14 +199,17 @@ class ApiServer:
         store = open_store(self.records)
         try:
             self.engine = FakeEngine([NODE], self.behave)
+            book = Book(store)
+            await book.load()
             self.flow = Flow(
                 store=store,
                 engine=self.engine,
                 logs=LogFolder(self.home / "logs"),
                 clock=Clock(),
                 new_attempt=lambda: secrets.token_hex(16),
-                owner="ana",
+                book=book,
             )
+            book.listen(lambda _: self.flow.set_policy(policy_of(book)))
             await recover(self.flow)
             await self.engine.start(self.flow.epoch)
             turning = asyncio.create_task(loop.run(self.flow))
@@ -193,11 +225,16 @@ class ApiServer:
         finally:
             store.close()
 
+    def _identify(self) -> Identify:
+        if not self.is_lab:
+            return one_person(self.token, "ana")
+        return of_book(self.flow.book, self.flow.clock)
+
     async def _listen(self, readers: Any) -> None:
         self.app = create_app(
             flow=self.flow,
             readers=readers,
-            token=self.token,
+            identify=self._identify(),
             version="0.0.0",
             home=str(self.home),
         )
@@ -260,9 +297,11 @@ def serving(
     home: Path,
     behave: Callable[[LaunchOrder], Behaviour] = lambda _: Behaviour(),
     records: str | Path = "",
+    *,
+    is_lab: bool = False,
 ) -> Iterator[ApiServer]:
     """A server for the time of the block, with records in its home unless they are elsewhere."""
-    server = ApiServer(home, behave, records or home / "stoker.db")
+    server = ApiServer(home, behave, records or home / "stoker.db", is_lab=is_lab)
     server.start()
     try:
         yield server

@@ -55,7 +55,6 @@ async def running_flow(
         logs=LogFolder(folder / "logs"),
         clock=Clock(),
         new_attempt=lambda: secrets.token_hex(16),
-        owner="ana",
         policy=policy,
         retention=retention,
     )

@@ -43,7 +43,7 @@ _SCHEMA = """
     WHERE relation.relnamespace = 'public'::regnamespace ORDER BY 1, 3
 """
 _EMPTY = """
-    TRUNCATE tasks, events, attempts, allocations;
+    TRUNCATE tasks, events, attempts, allocations, entries, audit;
     DELETE FROM meta WHERE key NOT IN ('epoch', 'database');
     UPDATE meta SET value = '0' WHERE key = 'epoch';
 """

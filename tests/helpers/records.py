@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from stoker.domain.key import TaskKey
+from stoker.domain.person import Person
 from stoker.flow import nodes, queue
 from stoker.flow.remove import delete
+from stoker.lab.book import Put
+from stoker.store.base import Act
 from stoker.store.copying import Sum, sums
 from stoker.store.database import as_url, open_engine
 from tests.helpers.flows import attempt_of, end, engine_of, one, running_flow
@@ -14,7 +17,7 @@ from tests.integration.flow.conftest import waiting_engine
 
 
 async def fill(folder: Path) -> None:
-    """Waiting, held, running, finished and deleted tasks, an array under way, a drained node."""
+    """Waiting, held, running, finished and deleted tasks, an array under way, a drained node, a person."""
     async with running_flow(folder, waiting_engine()) as flow:
         await one(flow, name="finished 完成", env={"KEY": 'quotes " and \\ and 你好'})
         await end(flow, TaskKey(1))
@@ -31,6 +34,8 @@ async def fill(folder: Path) -> None:
         await delete(flow, TaskKey(7), "ana")
         await queue.hold(flow, TaskKey(3, 7), by="ana")
         await nodes.drain(flow, "node-a", "new driver", by="ana")
+        act = Act(at=flow.clock.now(), who="ana", act="person.add", on="person bo 波")
+        await flow.book.amend([Put("person", "bo", Person(name="bo"), "hash")], [act])
         await flow.drain()
 
 

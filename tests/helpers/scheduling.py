@@ -13,11 +13,12 @@ from typing import Any
 from stoker.domain.indices import Indices
 from stoker.domain.key import PLAIN, TaskKey
 from stoker.domain.node import Allocation, Gpu, HeldGpu, Node
+from stoker.domain.queue import Queue
 from stoker.domain.sweep import array_of
 from stoker.scheduler.line import Waiting, waiting_of
 from stoker.scheduler.needs import Needs
 from stoker.scheduler.plan import Placement, Plan
-from stoker.scheduler.policy import Policy, Queue
+from stoker.scheduler.policy import Policy
 from stoker.scheduler.room import CardLoad, Holding
 from stoker.scheduler.view import ScanningView, View
 

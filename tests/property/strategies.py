@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from stoker.domain.node import Node
+from stoker.domain.queue import Queue
 from stoker.domain.task import TaskSpec
-from stoker.scheduler.policy import Policy, Queue
+from stoker.scheduler.policy import Policy
 from stoker.scheduler.room import CardLoad
 from tests.helpers.builders import a_spec
 from tests.helpers.scheduling import a_node

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from stoker.domain.node import Gpu, Node
+from stoker.domain.queue import Queue
 from stoker.domain.task import TaskSpec
 from stoker.scheduler.needs import matches
-from stoker.scheduler.policy import Policy, Queue
+from stoker.scheduler.policy import Policy
 
 from .records import Records
 from .truth import Truth

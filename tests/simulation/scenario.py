@@ -12,7 +12,8 @@ from typing import Any
 from msgspec import Struct
 
 from stoker.domain.node import Gpu, Node
-from stoker.scheduler.policy import Policy, Queue
+from stoker.domain.queue import Queue
+from stoker.scheduler.policy import Policy
 
 from .wire import Weather
 

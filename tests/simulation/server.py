@@ -122,7 +122,6 @@ class Server:
             logs=self._logs,
             clock=self._clock,
             new_attempt=lambda: f"{self._rng.getrandbits(128):032x}",
-            owner="ana",
             policy=self._policy,
         )
         await recover(self.flow)

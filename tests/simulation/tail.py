@@ -14,10 +14,11 @@ from stoker.domain.dependency import parse_after
 from stoker.domain.errors import RequestError
 from stoker.domain.key import TaskKey
 from stoker.domain.lifecycle import WAITING, State, Task
+from stoker.domain.queue import Queue
 from stoker.domain.sweep import is_array
 from stoker.flow import nodes, queue, stop
 from stoker.flow.context import Flow
-from stoker.scheduler.policy import Policy, Queue
+from stoker.scheduler.policy import Policy
 
 from .judge import came_true
 

@@ -9,6 +9,7 @@ import msgspec
 from litestar import Litestar, Request, Response
 from litestar.types import Receive, Scope, Send
 
+from stoker.access.tokens import Identify
 from stoker.flow.context import Flow
 from stoker.store.readers import Readers
 
@@ -48,7 +49,7 @@ def create_app(
     *,
     flow: Flow,
     readers: Readers,
-    token: str,
+    identify: Identify,
     version: str,
     home: str,
     listen_host: str = "127.0.0.1",
@@ -72,7 +73,7 @@ def create_app(
     )
     gate = Gate(
         litestar,
-        token=token,
+        identify=identify,
         hosts=Hosts.for_listener(listen_host, host_names),
         open_paths=[PREFIX + r.path for r in ROUTES if r.access == "open"],
     )

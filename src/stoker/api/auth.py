@@ -7,7 +7,6 @@ another site can make a browser call us, but not under a name that is ours.
 
 from __future__ import annotations
 
-import hmac
 import ipaddress
 import re
 import socket
@@ -17,9 +16,11 @@ from typing import cast
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
 
+from stoker.access.tokens import Identify
 from stoker.domain.errors import AppError, NotAllowed
 
 from .errors import Refused, refuse
+from .route import CALLER
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -56,13 +57,10 @@ class Gate:
     """An ASGI application around the real one."""
 
     def __init__(
-        self, app: ASGIApp, *, token: str, hosts: Hosts, open_paths: Iterable[str]
+        self, app: ASGIApp, *, identify: Identify, hosts: Hosts, open_paths: Iterable[str]
     ) -> None:
-        self._app, self._hosts = app, hosts
-        self._token = token.encode()
+        self._app, self._hosts, self._identify = app, hosts, identify
         self._open = frozenset(open_paths)
-        if len(self._token) < 16:
-            raise ValueError("a token of fewer than 16 characters protects nothing")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == ScopeType.HTTP:
@@ -97,16 +95,22 @@ class Gate:
             and not _is_own(origins, hosts[0], scope)
         ):
             return NotAllowed("foreign_origin", origin=_shown(origins))
-        return None if scope["path"] in self._open else self._check_token(tokens)
+        return None if scope["path"] in self._open else self._let_in(scope, tokens)
 
-    def _check_token(self, headers: list[bytes]) -> AppError | None:
+    def _let_in(self, scope: HTTPScope, headers: list[bytes]) -> AppError | None:
+        """Leaves in the scope who it is."""
         if not headers:
             return NotAllowed("no_token")
         scheme, _, given = headers[0].partition(b" ")
         if len(headers) > 1 or scheme.lower() != b"bearer":
             return NotAllowed("no_token")
-        if not hmac.compare_digest(given.strip(), self._token):
-            return NotAllowed("bad_token")
+        client = scope.get("client")
+        origin = client[0] if client else ""
+        try:
+            caller = self._identify(given.strip().decode("latin-1"), origin)
+        except NotAllowed as refusal:
+            return refusal
+        scope[CALLER] = caller  # type: ignore[literal-required]
         return None
 
 

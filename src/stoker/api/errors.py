@@ -53,6 +53,7 @@ STATUS_OF_CODE = {
     "not_utf8": 400,
     "no_token": 401,
     "bad_token": 401,
+    "token_expired": 401,
     "not_found": 404,
     "method_not_allowed": 405,
     "body_too_large": 413,

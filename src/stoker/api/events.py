@@ -35,7 +35,7 @@ class EventStreamQuery(Query, frozen=True, kw_only=True):
     after: _After | None = None
 
 
-@route("GET", "/events", access="token", query=EventsQuery, answer=EventPage)
+@route("GET", "/events", access="person", scope="tasks:read", query=EventsQuery, answer=EventPage)
 async def list_events(call: Call[EventsQuery, None]) -> EventPage:
     """Events of all tasks, oldest first."""
     readers, after = call.parts.readers, call.query.after
@@ -49,7 +49,8 @@ async def list_events(call: Call[EventsQuery, None]) -> EventPage:
 @route(
     "GET",
     "/events/stream",
-    access="token",
+    access="person",
+    scope="tasks:read",
     query=EventStreamQuery,
     answer=bytes,
     media_type="text/event-stream",

@@ -99,7 +99,8 @@ class Wish(Struct, frozen=True, kw_only=True):
 @route(
     "GET",
     "/tasks/export",
-    access="token",
+    access="person",
+    scope="tasks:read",
     query=ExportQuery,
     answer=bytes,
     media_type="text/csv, application/x-ndjson",

@@ -64,7 +64,9 @@ class LogStreamQuery(Query, frozen=True, kw_only=True):
 @route(
     "GET",
     "/tasks/{id}/log",
-    access="token",
+    access="person",
+    scope="tasks:read",
+    task="read",
     query=LogQuery,
     answer=bytes,
     media_type="application/octet-stream",
@@ -102,7 +104,9 @@ async def read_log(call: Call[LogQuery, None]) -> Answer:
 @route(
     "GET",
     "/tasks/{id}/log/stream",
-    access="token",
+    access="person",
+    scope="tasks:read",
+    task="read",
     query=LogStreamQuery,
     answer=bytes,
     media_type="text/event-stream",

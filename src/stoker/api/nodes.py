@@ -11,25 +11,27 @@ from .query import NoQuery
 from .route import Call, route
 
 
-@route("GET", "/nodes", access="token", answer=list[NodeView])
+@route("GET", "/nodes", access="person", scope="tasks:read", answer=list[NodeView])
 async def nodes(call: Call[NoQuery, None]) -> list[NodeView]:
     """Every node: its room, its cards, and who holds them."""
     return overview.nodes(call.parts.flow)
 
 
-@route("POST", "/nodes/{node}/drain", access="token", body=DrainWish, answer=NodeView)
+@route(
+    "POST", "/nodes/{node}/drain", access="admin", scope="admin", body=DrainWish, answer=NodeView
+)
 async def drain_node(call: Call[NoQuery, DrainWish]) -> NodeView:
     """Start nothing new on it; what runs there goes on. Kept over restarts."""
     flow = call.parts.flow
-    await fleet.drain(flow, _known(call), call.body.why, flow.owner)
+    await fleet.drain(flow, _known(call), call.body.why, call.who.name)
     return _shown(call)
 
 
-@route("POST", "/nodes/{node}/resume", access="token", answer=NodeView)
+@route("POST", "/nodes/{node}/resume", access="admin", scope="admin", answer=NodeView)
 async def resume_node(call: Call[NoQuery, None]) -> NodeView:
     """Let tasks start on it again."""
     flow = call.parts.flow
-    await fleet.resume(flow, _known(call), flow.owner)
+    await fleet.resume(flow, _known(call), call.who.name)
     return _shown(call)
 
 

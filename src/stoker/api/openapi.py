@@ -86,7 +86,7 @@ def build_document(routes: Sequence[Route], *, version: str) -> dict[str, Any]:
 def statuses(route: Route) -> list[int]:
     """Everything this route may answer."""
     found = {route.status, *ANY_ROUTE, *route.refusals}
-    if route.access == "token":
+    if route.access != "open":
         found.add(401)
     if any(name in route.path for name in IN_PATH):
         found.add(404)

@@ -40,17 +40,27 @@ class DeleteQuery(Query, frozen=True, kw_only=True):
     ] = False
 
 
-@route("POST", "/tasks/{id}/hold", access="token", answer=TaskView, refusals=(409,))
+@route(
+    "POST",
+    "/tasks/{id}/hold",
+    access="person",
+    scope="tasks:write",
+    task="act",
+    answer=TaskView,
+    refusals=(409,),
+)
 async def hold_task(call: Call[NoQuery, None]) -> TaskView:
     """Keep a waiting task from starting until it is released."""
     flow = call.parts.flow
-    return call.shown(await queue.hold(flow, call.key, flow.owner))
+    return call.shown(await queue.hold(flow, call.key, call.who.name))
 
 
 @route(
     "POST",
     "/tasks/{id}/release",
-    access="token",
+    access="person",
+    scope="tasks:write",
+    task="act",
     query=ReleaseQuery,
     answer=TaskView,
     refusals=(409,),
@@ -59,13 +69,15 @@ async def release_task(call: Call[ReleaseQuery, None]) -> TaskView:
     """Let a held task start when its turn comes."""
     flow = call.parts.flow
     anyway = call.query.anyway
-    return call.shown(await queue.release(flow, call.key, flow.owner, anyway=anyway))
+    return call.shown(await queue.release(flow, call.key, call.who.name, anyway=anyway))
 
 
 @route(
     "PUT",
     "/tasks/{id}/spec",
-    access="token",
+    access="person",
+    scope="tasks:write",
+    task="act",
     body=Submission,
     answer=TaskView,
     refusals=(409,),
@@ -74,28 +86,47 @@ async def release_task(call: Call[ReleaseQuery, None]) -> TaskView:
 async def edit_task(call: Call[NoQuery, Submission]) -> TaskView:
     """Change what a waiting task asks for. Of a finished one a new task is made."""
     flow = call.parts.flow
-    return call.shown(await queue.edit(flow, call.key, call.body, call.version, flow.owner))
+    return call.shown(await queue.edit(flow, call.key, call.body, call.version, call.who.name))
 
 
-@route("POST", "/tasks/{id}/move", access="token", body=Move, answer=TaskView, refusals=(409,))
+@route(
+    "POST",
+    "/tasks/{id}/move",
+    access="person",
+    scope="tasks:write",
+    task="act",
+    body=Move,
+    answer=TaskView,
+    refusals=(409,),
+)
 async def move_task(call: Call[NoQuery, Move]) -> TaskView:
     """Give a waiting task another place in line."""
     flow, wish = call.parts.flow, call.body
     other = _other(wish)
-    return call.shown(await queue.move(flow, call.key, wish.to, other, flow.owner))
+    return call.shown(await queue.move(flow, call.key, wish.to, other, call.who.name))
 
 
-@route("POST", "/tasks/{id}/requeue", access="token", answer=TaskView, refusals=(409,))
+@route(
+    "POST",
+    "/tasks/{id}/requeue",
+    access="person",
+    scope="tasks:write",
+    task="act",
+    answer=TaskView,
+    refusals=(409,),
+)
 async def requeue_task(call: Call[NoQuery, None]) -> TaskView:
     """End what runs of a task and put it back in line."""
     flow = call.parts.flow
-    return call.shown(await queue.requeue(flow, call.key, flow.owner))
+    return call.shown(await queue.requeue(flow, call.key, call.who.name))
 
 
 @route(
     "POST",
     "/tasks/{id}/resubmit",
-    access="token",
+    access="person",
+    scope="tasks:write",
+    task="act",
     query=ResubmitQuery,
     status=201,
     answer=Created,
@@ -104,11 +135,18 @@ async def requeue_task(call: Call[NoQuery, None]) -> TaskView:
 async def resubmit_task(call: Call[ResubmitQuery, None]) -> Created:
     """Hand over the same once more, as a new task. Those that wait for the old one follow."""
     flow = call.parts.flow
-    task = await again.resubmit(flow, call.key, flow.owner, failed=call.query.failed)
+    task = await again.resubmit(flow, call.key, call.who.name, failed=call.query.failed)
     return Created(id=str(task.key), state=task.state)
 
 
-@route("GET", "/tasks/{id}/successors", access="token", answer=list[TaskView])
+@route(
+    "GET",
+    "/tasks/{id}/successors",
+    access="person",
+    scope="tasks:read",
+    task="see",
+    answer=list[TaskView],
+)
 async def list_successors(call: Call[NoQuery, None]) -> list[TaskView]:
     """Waiting tasks that wait for this one, and those that wait for them, the nearest first."""
     await call.task()
@@ -118,7 +156,9 @@ async def list_successors(call: Call[NoQuery, None]) -> list[TaskView]:
 @route(
     "DELETE",
     "/tasks/{id}",
-    access="token",
+    access="person",
+    scope="tasks:write",
+    task="act",
     query=DeleteQuery,
     answer=Deletion,
     refusals=(409,),
@@ -127,7 +167,7 @@ async def delete_task(call: Call[DeleteQuery, None]) -> Deletion:
     """Remove a waiting or finished task, its output and its history, for good."""
     flow = call.parts.flow
     gone = await remove.delete(
-        flow, call.key, flow.owner, with_successors=call.query.with_successors
+        flow, call.key, call.who.name, with_successors=call.query.with_successors
     )
     return Deletion(deleted=tuple(str(key) for key in gone))
 

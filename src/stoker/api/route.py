@@ -11,16 +11,18 @@ import re
 from collections.abc import Awaitable, Callable
 from functools import partial
 from types import NoneType
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar, cast
 
 import msgspec
 from litestar import Request
 from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp, Scope
 
+from stoker.access.caller import NOBODY, Caller
 from stoker.domain.errors import InvalidSpec, UnknownTask
 from stoker.domain.key import TaskKey, parse_key
 from stoker.domain.lifecycle import Task
+from stoker.domain.person import ScopeName
 from stoker.flow import overview
 from stoker.flow.context import Flow
 from stoker.store.readers import Readers
@@ -29,17 +31,19 @@ from stoker.wire import TaskView
 from .answer import Answer, json_answer
 from .body import ClientGone, decode, read_body
 from .errors import Refused, language_of, refuse
+from .permit import Access, OnTask, permit
 from .query import NoQuery, Query, parse_query
 from .streams import EventStream, Streams
 from .views import Counts, task_view
 
 PREFIX = "/api/v1"
+CALLER = "stoker.caller"
+"""Where the wall leaves in the scope who calls."""
 IF_MATCH = re.compile(r'"([0-9]{1,18})"|([0-9]{1,18})', re.ASCII)
 """A version, with the quotes of HTTP or without."""
 
 Q = TypeVar("Q", bound=Query)
 B = TypeVar("B")
-Access = Literal["token", "open"]
 Method = Literal["GET", "POST", "PUT", "DELETE"]
 
 
@@ -58,11 +62,12 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
 class Call(Generic[Q, B]):
     """One request, checked."""
 
-    __slots__ = ("body", "language", "parts", "query", "scope")
+    __slots__ = ("body", "language", "parts", "query", "scope", "who")
 
     def __init__(self, parts: Parts, scope: Scope, query: Q, body: B) -> None:
         self.parts, self.scope, self.query, self.body = parts, scope, query, body
         self.language = language_of(scope)
+        self.who = cast("Caller", scope.get(CALLER, NOBODY))
 
     @property
     def key(self) -> TaskKey:
@@ -123,6 +128,9 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     """Below PREFIX; `{id}` is a task, `{node}` a node."""
     access: Access
+    scope: ScopeName | None
+    """What the caller's token must be good for; None only where the route is open."""
+    task: OnTask | None
     handle: Handle
     query: type[Query]
     body: Any
@@ -152,6 +160,8 @@ def route(
     *,
     access: Access,
     answer: Any,
+    scope: ScopeName | None = None,
+    task: OnTask | None = None,
     query: type[Q] = NoQuery,  # type: ignore[assignment]
     body: type[B] = NoneType,  # type: ignore[assignment]
     status: int = 200,
@@ -161,12 +171,16 @@ def route(
     versioned: bool = False,
 ) -> Callable[[Callable[[Call[Q, B]], Awaitable[object]]], Route]:
     """Declares the decorated function as a route. Who may call it must be said."""
+    assert (scope is None) == (access == "open"), f"{path}: what must a token be good for?"
+    assert (task is None) == ("{id}" not in path), f"{path}: what is done to the task?"
 
     def declare(handle: Callable[[Call[Q, B]], Awaitable[object]]) -> Route:
         return Route(
             method=method,
             path=path,
             access=access,
+            scope=scope,
+            task=task,
             handle=handle,
             query=query,
             body=None if body is NoneType else body,
@@ -193,7 +207,10 @@ def to_handler(declared: Route, parts: Parts) -> HTTPRouteHandler:
             body = None
             if decoder is not None:
                 body = decode(await read_body(scope, request.receive), decoder)
-            result = await handle(Call(parts, scope, query, body))
+            call = Call(parts, scope, query, body)
+            if declared.scope is not None:
+                await permit(declared.access, declared.scope, declared.task, declared.name, call)
+            result = await handle(call)
         except ClientGone:
             return _nobody
         except Exception as error:

@@ -75,7 +75,8 @@ class TaskQuery(Query, frozen=True, kw_only=True):
 @route(
     "POST",
     "/tasks",
-    access="token",
+    access="person",
+    scope="tasks:write",
     body=Submission,
     status=201,
     answer=Created,
@@ -84,14 +85,15 @@ class TaskQuery(Query, frozen=True, kw_only=True):
 async def submit(call: Call[NoQuery, Submission]) -> Created:
     """Hand over one task. It is recorded when this is answered."""
     flow = call.parts.flow
-    task = (await submitting.submit(flow, flow.owner, [call.body], batch=False))[0]
+    task = (await submitting.submit(flow, call.who.name, [call.body], batch=False))[0]
     return Created(id=str(task.key), state=task.state)
 
 
 @route(
     "POST",
     "/tasks/batch",
-    access="token",
+    access="person",
+    scope="tasks:write",
     body=Batch,
     status=201,
     answer=BatchCreated,
@@ -100,11 +102,11 @@ async def submit(call: Call[NoQuery, Submission]) -> Created:
 async def submit_batch(call: Call[NoQuery, Batch]) -> BatchCreated:
     """Hand over many tasks: all are recorded, or none."""
     flow = call.parts.flow
-    tasks = await submitting.submit(flow, flow.owner, call.body.tasks, batch=True)
+    tasks = await submitting.submit(flow, call.who.name, call.body.tasks, batch=True)
     return BatchCreated(ids=tuple(str(task.key) for task in tasks))
 
 
-@route("GET", "/tasks", access="token", query=TasksQuery, answer=TaskPage)
+@route("GET", "/tasks", access="person", scope="tasks:read", query=TasksQuery, answer=TaskPage)
 async def list_tasks(call: Call[TasksQuery, None]) -> TaskPage:
     """Tasks, newest first unless asked otherwise, page by page."""
     wanted, readers = _wanted(call.query), call.parts.readers
@@ -115,7 +117,15 @@ async def list_tasks(call: Call[TasksQuery, None]) -> TaskPage:
     return TaskPage(tasks=listed(rows, call.language, call.counts), next=following)
 
 
-@route("GET", "/tasks/{id}", access="token", query=TaskQuery, answer=TaskDetail)
+@route(
+    "GET",
+    "/tasks/{id}",
+    access="person",
+    scope="tasks:read",
+    task="see",
+    query=TaskQuery,
+    answer=TaskDetail,
+)
 async def show_task(call: Call[TaskQuery, None]) -> TaskDetail:
     """All about one task: why it waits, its attempts, what happened to it."""
     task, flow = await call.task(), call.parts.flow
@@ -133,11 +143,19 @@ async def show_task(call: Call[TaskQuery, None]) -> TaskDetail:
     )
 
 
-@route("POST", "/tasks/{id}/cancel", access="token", answer=TaskView, refusals=(409,))
+@route(
+    "POST",
+    "/tasks/{id}/cancel",
+    access="person",
+    scope="tasks:write",
+    task="act",
+    answer=TaskView,
+    refusals=(409,),
+)
 async def cancel_task(call: Call[NoQuery, None]) -> TaskView:
     """End a task, wherever it is. The wish is recorded when this is answered."""
     flow = call.parts.flow
-    return call.shown(await stop.cancel(flow, call.key, flow.owner))
+    return call.shown(await stop.cancel(flow, call.key, call.who.name))
 
 
 ROUTES = (submit, submit_batch, list_tasks, show_task, cancel_task)

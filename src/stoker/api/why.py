@@ -15,7 +15,7 @@ from .route import Call, route
 from .views import NO_WAIT, why_view
 
 
-@route("GET", "/tasks/{id}/why", access="token", answer=WhyView)
+@route("GET", "/tasks/{id}/why", access="person", scope="tasks:read", task="see", answer=WhyView)
 async def why_task(call: Call[NoQuery, None]) -> WhyView:
     """Why it waits; everything is empty for one that does not."""
     task = await call.task()
@@ -24,11 +24,19 @@ async def why_task(call: Call[NoQuery, None]) -> WhyView:
     return why_view(overview.explain(call.parts.flow, task), call.language)
 
 
-@route("POST", "/tasks/preview", access="token", body=Submission, answer=WhyView, refusals=(409,))
+@route(
+    "POST",
+    "/tasks/preview",
+    access="person",
+    scope="tasks:read",
+    body=Submission,
+    answer=WhyView,
+    refusals=(409,),
+)
 async def preview_task(call: Call[NoQuery, Submission]) -> WhyView:
     """What would happen to this task if it were handed over now."""
     flow = call.parts.flow
-    return why_view(await preview(flow, flow.owner, call.body), call.language)
+    return why_view(await preview(flow, call.who.name, call.body), call.language)
 
 
 ROUTES = (why_task, preview_task)

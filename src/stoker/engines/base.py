@@ -37,6 +37,8 @@ class LaunchOrder(Struct, frozen=True, kw_only=True):
     attempt: Attempt
     spec: TaskSpec
     owner: str
+    account: str = ""
+    """The unix account it runs as; "" = that of the runner."""
     submitted_at: datetime | None = None
     """Of its task: with its id it says which task this is, also to a server with older records."""
 

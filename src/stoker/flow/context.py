@@ -21,6 +21,7 @@ from stoker.domain.key import TaskKey
 from stoker.domain.lifecycle import State, Task
 from stoker.domain.node import Incarnation
 from stoker.engines.base import Engine, NodeCalls, NodeSampled
+from stoker.lab.book import Book
 from stoker.scheduler.line import Waiting
 from stoker.scheduler.needs import Needs, Sign
 from stoker.scheduler.policy import Policy
@@ -30,6 +31,10 @@ from stoker.store.base import LogShelf, RestoredNode, Store
 from .news import News
 
 log = logging.getLogger("stoker.flow")
+
+
+NO_ACCOUNT = "-"
+"""No system has an account of this name: what belongs to nobody runs as nobody."""
 
 
 class Clock(Protocol):
@@ -118,9 +123,10 @@ class Flow:
         logs: LogShelf,
         clock: Clock,
         new_attempt: Callable[[], str],
-        owner: str,
+        book: Book | None = None,
         policy: Policy | None = None,
         retention: Retention | None = None,
+        become_owners: bool = False,
     ) -> None:
         self.store, self.engine, self.logs, self.clock = store, engine, logs, clock
         self.calls: NodeCalls | None = engine if isinstance(engine, NodeCalls) else None
@@ -128,7 +134,9 @@ class Flow:
         self.environments: dict[tuple[str, str], datetime] = {}
         """Environments that were there: account and name, and until when that is believed."""
         self.new_attempt = new_attempt
-        self.owner = owner
+        self.book = book or Book(store)
+        self.become_owners = become_owners
+        """Tasks run as the unix accounts of their owners; else all as that of the runner."""
         self.retention = retention or Retention()
         self.epoch = 0
         self.view = View(policy or Policy())
@@ -183,6 +191,13 @@ class Flow:
     @property
     def policy(self) -> Policy:
         return self.view.policy
+
+    def account(self, owner: str, node: str) -> str:
+        """The unix account of a person on a node; "" = that of the runner."""
+        if not self.become_owners:
+            return ""
+        person = self.book.people.get(owner)
+        return NO_ACCOUNT if person is None else person.account_on(node)
 
     def set_policy(self, policy: Policy) -> None:
         """The lab has decided something else."""

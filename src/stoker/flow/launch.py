@@ -32,15 +32,16 @@ def launch(flow: Flow, intents: Sequence[Intent]) -> None:
         task = intent.change.task
         flow.live[intent.attempt.id] = Live(task, intent.attempt)
         follow(flow, task, intent.before)
-        orders.append(order_of(task, intent.attempt))
+        orders.append(order_of(flow, task, intent.attempt))
     flow.engine.launch(orders)
 
 
-def order_of(task: Task, attempt: Attempt) -> LaunchOrder:
+def order_of(flow: Flow, task: Task, attempt: Attempt) -> LaunchOrder:
     """To run this task, again and again if need be: an element of a sweep with its own values."""
     return LaunchOrder(
         attempt=attempt,
         spec=render(task.spec, task.element),
         owner=task.owner,
+        account=flow.account(task.owner, attempt.allocation.node),
         submitted_at=task.submitted_at,
     )

@@ -106,7 +106,7 @@ async def _enter_one(
         live = await _adopt(flow, state, node, part)
         if live is not None and part.over is None:
             # It has begun: the node only tells us how it is, and goes on telling.
-            flow.engine.launch([order_of(live.task, live.attempt)])
+            flow.engine.launch([order_of(flow, live.task, live.attempt)])
     if live is None or part.over is None:
         return
     if _went_on(part.over, is_last=is_last) and not _is_cancelled(live.task):

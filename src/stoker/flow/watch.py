@@ -174,4 +174,4 @@ async def _renumber(flow: Flow, fact: AttemptUnnumbered) -> None:
     number = node.launch_number
     await flow.store.renumber(before.id, before.launch_number, number, fact.incarnation)
     live.attempt = structs.replace(before, launch_number=number, incarnation=fact.incarnation)
-    flow.engine.launch([order_of(live.task, live.attempt)])
+    flow.engine.launch([order_of(flow, live.task, live.attempt)])

@@ -10,12 +10,13 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from stoker.domain.node import Allocation
+from stoker.domain.queue import Queue
 
 from .fit import Bar, Bars, Terms, allocate
 from .limits import is_limited
 from .line import Waiting
 from .needs import Sign
-from .policy import CLASSES, NEGATIVE, Policy, Queue
+from .policy import CLASSES, NEGATIVE, Policy
 from .reserve import Reservation, bars_of, named
 from .state import BaseView
 

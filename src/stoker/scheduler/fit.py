@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 
 from stoker.domain.node import Allocation, Gpu, HeldGpu, Node
+from stoker.domain.queue import Queue
 
 from .needs import Needs, matches
-from .policy import Policy, Queue
+from .policy import Policy
 from .room import Card, Room
 
 

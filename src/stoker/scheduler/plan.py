@@ -17,13 +17,14 @@ from msgspec import Struct, structs
 
 from stoker.domain.key import TaskKey
 from stoker.domain.node import Allocation
+from stoker.domain.queue import Queue
 
 from .claim import find, in_time, merged, place_one, turn_of
 from .fit import Bars, Terms, candidates
 from .limits import is_limited
 from .line import Group, OwnerLine, Waiting, element_of
 from .needs import Needs, Sign
-from .policy import CLASSES, NEGATIVE, TICK_S, Number, Queue
+from .policy import CLASSES, NEGATIVE, TICK_S, Number
 from .reserve import (
     Outlook,
     Reservation,

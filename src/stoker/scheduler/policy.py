@@ -12,6 +12,8 @@ from typing import Literal
 
 from msgspec import Struct, field
 
+from stoker.domain.queue import Queue
+
 from .needs import DEFAULT_QUEUE
 
 Order = Literal["balance", "fifo", "fairshare"]
@@ -20,24 +22,6 @@ Number = int | Fraction
 NEGATIVE, ZERO, POSITIVE = 0, 1, 2
 """Classes of owners by the sign of their weight: the first goes first."""
 CLASSES = 3
-
-
-class Queue(Struct, frozen=True, kw_only=True):
-    """Where tasks wait, and what those that wait there may use."""
-
-    name: str
-    priority: int = 0
-    """Higher first."""
-    nodes: frozenset[str] | None = None
-    """Only these; None = all."""
-    models: tuple[str, ...] = ()
-    """Only cards of these models; () = all."""
-    most_cards: int | None = None
-    most_cards_each: int | None = None
-    """Per person."""
-    longest_s: int | None = None
-    """The longest time limit; a task without one is refused then."""
-    rank: Literal["pack", "spread"] = "pack"
 
 
 class Policy(Struct, frozen=True, kw_only=True):

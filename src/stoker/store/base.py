@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from stoker.domain.attempt import Attempt
 from stoker.domain.event import Deleted, Event
@@ -84,7 +84,85 @@ class Restored(Struct, frozen=True):
     nodes: dict[str, RestoredNode]
 
 
-class Store(Protocol):
+class Entry(Struct, frozen=True):
+    """One thing that the lab has decided, as it is kept."""
+
+    kind: str
+    name: str
+    version: int
+    body: str
+    """JSON."""
+
+
+class Amendment(Struct, frozen=True, kw_only=True):
+    """One entry becomes another, appears or goes."""
+
+    kind: str
+    name: str
+    before: int
+    """The version that it must have; 0 = there must be none."""
+    body: str | None
+    """JSON; None = it goes."""
+    secret: str | None = None
+    """Kept beside it; None = what is there stays, "" = it goes."""
+
+
+class Act(Struct, frozen=True, kw_only=True):
+    """Something worth knowing later: who did what to whom or what. No secrets."""
+
+    at: datetime
+    who: str
+    act: str
+    """A word of the code: person.add, task.cancel, login, ..."""
+    on: str = ""
+    """What it was done to."""
+    origin: str = ""
+    """From where: an address."""
+    outcome: str = "done"
+    """done, or the code of the refusal."""
+    values: dict[str, Any] = field(default_factory=dict)
+
+
+class Audited(Struct, frozen=True):
+    seq: int
+    act: Act
+    hash: str
+
+
+class Chain(Struct, frozen=True):
+    """What a look at the whole audit trail found."""
+
+    count: int
+    head: str
+    """The hash of the last act: whoever notes it can tell later whether the trail was cut."""
+    broken: int | None
+    """The first act that does not follow from the one before; None = all do."""
+
+
+class LabStore(Protocol):
+    """What the lab has decided, and the trail of who did so."""
+
+    async def amend(self, amendments: Sequence[Amendment], acts: Sequence[Act]) -> None:
+        """All of these together with the acts that say so, or none. StaleWrite when an entry has
+        another version."""
+        ...
+
+    async def entries(self) -> list[Entry]: ...
+
+    async def secret(self, kind: str, name: str) -> str | None:
+        """What is kept beside an entry."""
+        ...
+
+    async def audited(self, before: int | None, limit: int) -> list[Audited]:
+        """The newest acts, the newest first; those before the number `before`."""
+        ...
+
+    async def verify_audit(self) -> Chain:
+        """Look at every act."""
+        ...
+
+
+class Store(LabStore, Protocol):
     """The writing side, used by flow only."""
 
     @property

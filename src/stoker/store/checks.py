@@ -22,6 +22,7 @@ from stoker.domain.lifecycle import LIVE, Task, replay
 
 from .check_arrays import array_sentences
 from .codec import Row, attempt_of_row, decode_spec, event_of, row_of_attempt, row_of_task
+from .lab import LabRecords
 from .reading import ReadPool
 from .statements import ZERO, Cursor, Reads, compiled
 from .sweeping import SWEEP, to_sweep
@@ -33,7 +34,11 @@ CHUNK = 1000
 def check(pool: ReadPool) -> list[str]:
     """Every broken invariant as a sentence; empty = sound."""
     with pool.snapshot() as cursor:
-        return list(_Check(pool.dialect, cursor).sentences())
+        found = list(_Check(pool.dialect, cursor).sentences())
+    broken = LabRecords(pool).verify().broken
+    if broken is not None:
+        found.append(f"The audit trail is broken at act {broken}.")
+    return found
 
 
 class _Check:

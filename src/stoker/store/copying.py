@@ -26,9 +26,9 @@ from stoker.runner import killpoint
 
 from .database import as_url, keep_private, open_engine
 from .durably import sync_folder
-from .tables import allocations, attempts, events, meta, metadata, tasks
+from .tables import allocations, attempts, audit, entries, events, meta, metadata, tasks
 
-TABLES = (tasks, events, attempts, allocations, meta)
+TABLES = (tasks, events, attempts, allocations, entries, audit, meta)
 """In an order in which nothing refers to what is not there yet."""
 BATCH = 1000
 _MODULUS = 1 << 256

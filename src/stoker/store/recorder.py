@@ -28,7 +28,7 @@ from stoker.domain.node import Incarnation
 from stoker.domain.task import TaskSpec
 
 from . import postgres
-from .base import ArrayRow, Change, WaitingRow
+from .base import Act, Amendment, ArrayRow, Audited, Chain, Change, Entry, WaitingRow
 from .checks import check
 from .codec import (
     TASK_WIDTH,
@@ -44,6 +44,7 @@ from .codec import (
 from .database import ServerLock, as_url, keep_private, open_engine, refuse_network_disk
 from .erasing import erase
 from .finished import OLDEST, Place
+from .lab import LabRecords
 from .migrate import migrate
 from .readers import Readers
 from .reading import ReadPool
@@ -111,6 +112,7 @@ class SqlStore:
         self._writes = Writes.on(engine.dialect)
         self._reads = Reads.on(engine.dialect)
         self._pool = ReadPool(readonly)
+        self._lab = LabRecords(self._pool)
         self.readers = Readers(self._pool)
         last_ids = (self._one(self._reads.last_id), self._one(self._reads.last_told_id))
         self._next_id = max(last_ids) + 1
@@ -171,7 +173,22 @@ class SqlStore:
         await self._sweep_here()
         return epoch
 
+    async def amend(self, amendments: Sequence[Amendment], acts: Sequence[Act]) -> None:
+        await self._writer.do(self._amend, (amendments, acts))
+
     # ---- reading
+
+    async def entries(self) -> list[Entry]:
+        return self._lab.entries()
+
+    async def secret(self, kind: str, name: str) -> str | None:
+        return self._lab.secret(kind, name)
+
+    async def audited(self, before: int | None, limit: int) -> list[Audited]:
+        return await self._aside(lambda: self._lab.audited(before, limit))
+
+    async def verify_audit(self) -> Chain:
+        return await self._aside(self._lab.verify)
 
     async def highest_launch_number(self, node: str) -> int:
         return self._one(self._reads.highest_launch, node)
@@ -263,6 +280,13 @@ class SqlStore:
             if cursor.rowcount == 0:
                 cursor.execute(self._writes.new_meta.sql, (name, value))
         return [None] * len(rows)
+
+    def _amend(
+        self, cursor: Cursor, calls: list[tuple[Sequence[Amendment], Sequence[Act]]]
+    ) -> list[None]:
+        for amendments, acts in calls:
+            self._lab.write(cursor, amendments, acts)
+        return [None] * len(calls)
 
     def _renumber(self, cursor: Cursor, rows: list[Row]) -> list[None]:
         for row in rows:

@@ -155,3 +155,27 @@ meta = sa.Table(
 )
 """epoch: how often a server has started on these records. database: which records these are.
 kept.<name>: what `remember` was given. sweep: ids of deleted arrays that left elements."""
+
+
+entries = sa.Table(
+    "entries",
+    metadata,
+    sa.Column("kind", _Text, primary_key=True),
+    sa.Column("name", _Text, primary_key=True),
+    sa.Column("version", sa.Integer, nullable=False),
+    sa.Column("body", _Text, nullable=False),
+    sa.Column("secret", _Text),
+    sqlite_with_rowid=False,
+)
+"""What the lab has decided, and who is who: people, teams, queues, settings, credentials. `secret`: the
+hash of a password, or what is sealed; never read together with the rest."""
+
+audit = sa.Table(
+    "audit",
+    metadata,
+    sa.Column("seq", _Int, primary_key=True, autoincrement=False),
+    sa.Column("at_us", _Int, nullable=False),
+    sa.Column("body", _Text, nullable=False),
+    sa.Column("hash", _Text, nullable=False),
+)
+"""Who did what, only ever appended. Each hash is made of the one before and of this row."""

@@ -152,7 +152,6 @@ async def test_memory_is_what_a_restart_would_find(tmp_path: Path, seed: int) ->
             logs=LogFolder(tmp_path / "logs"),
             clock=clock,
             new_attempt=lambda: "",
-            owner="ana",
         )
         await recover(again)
         again.view.tick(moment)

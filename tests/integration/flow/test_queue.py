@@ -21,12 +21,13 @@ from stoker.domain.errors import (
 from stoker.domain.event import Edited, Moved, Placed, Requeued, StopRequested
 from stoker.domain.key import TaskKey
 from stoker.domain.lifecycle import State
+from stoker.domain.queue import Queue
 from stoker.engines.fake import FakeEngine
 from stoker.flow.context import Flow
 from stoker.flow.queue import edit, hold, move, requeue
 from stoker.flow.stop import cancel
 from stoker.flow.submit import preview, submit
-from stoker.scheduler.policy import Policy, Queue
+from stoker.scheduler.policy import Policy
 from stoker.store.base import Change
 from tests.helpers.builders import a_node, a_spec
 from tests.helpers.flows import (

@@ -324,7 +324,6 @@ async def _silent(folder: Path, engine: FakeEngine) -> AsyncIterator[Flow]:
         logs=LogFolder(folder / "logs"),
         clock=Clock(),
         new_attempt=lambda: secrets.token_hex(16),
-        owner="ana",
     )
     await recover(flow)
     turning = asyncio.create_task(loop.run(flow))

@@ -265,7 +265,6 @@ async def _kept(tasks: list[tuple[str, int, int | None]], days: int, most: int, 
                 logs=LogFolder(Path(folder) / "logs"),
                 clock=Clock(),
                 new_attempt=lambda: secrets.token_hex(16),
-                owner="ana",
                 retention=Retention(days, most),
             )
             await recover(flow)

@@ -142,7 +142,7 @@ def test_secrets_are_not_in_it(home: Path, backup: Path, tmp_path: Path) -> None
 def test_the_manifest_says_what_it_holds(home: Path, backup: Path) -> None:
     with closing(Reader(backup)) as reader:
         manifest = reader.manifest
-    assert (manifest.stoker, manifest.schema) == ("1.0", "0002")
+    assert (manifest.stoker, manifest.schema) == ("1.0", "0003")
     assert manifest.records == {k: v.rows for k, v in held_by(home / "stoker.db").items()}
     names = [member.name for member in manifest.files]
     assert names[:2] == ["stoker.db", "config.toml"]

@@ -27,8 +27,8 @@ import os
 import signal
 from alembic import op
 
-revision = "0003"
-down_revision = "0002"
+revision = "0004"
+down_revision = "0003"
 
 
 def upgrade() -> None:
@@ -45,7 +45,7 @@ def later(tmp_path: Path) -> Path:
     """The migrations of a later version."""
     folder = tmp_path / "migrations"
     shutil.copytree(MIGRATIONS, folder)
-    (folder / "versions" / "0003_colours.py").write_text(SECOND)
+    (folder / "versions" / "0004_colours.py").write_text(SECOND)
     return folder
 
 
@@ -93,7 +93,7 @@ def test_a_newer_database_is_refused_and_left_alone(store_path: Path, later: Pat
         open_store(store_path)
 
     assert refused.value.code == "newer_database"
-    assert refused.value.values == {"found": "0003", "known": "0002"}
+    assert refused.value.values == {"found": "0004", "known": "0003"}
     assert schema(store_path) == newer
 
 
@@ -113,7 +113,7 @@ def test_an_older_database_is_backed_up_then_brought_forward(store_path: Path, l
     migrate(open_engine(as_url(store_path)), later)
 
     assert "colour TEXT" in schema(store_path)["tasks"]
-    assert schema(Path(f"{store_path}.before-0002")) == before
+    assert schema(Path(f"{store_path}.before-0003")) == before
 
 
 def test_killed_in_the_middle_it_is_the_old_one(store_path: Path, later: Path) -> None:
@@ -131,7 +131,7 @@ def test_killed_in_the_middle_it_is_the_old_one(store_path: Path, later: Path) -
 
     assert died.returncode == -9
     assert schema(store_path) == before
-    assert rows(store_path, "SELECT version_num FROM alembic_version") == [("0002",)]
+    assert rows(store_path, "SELECT version_num FROM alembic_version") == [("0003",)]
     subprocess.run(command, env=environment | {"DIE": ""}, check=True, timeout=60)
     assert "colours" in schema(store_path)
 

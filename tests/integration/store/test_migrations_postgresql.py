@@ -100,6 +100,6 @@ def test_killed_in_the_middle_it_is_the_old_one(postgres_url: str, later: Path) 
 
     assert died.returncode == -9
     assert rows(postgres_url, COLUMNS) == before
-    assert rows(postgres_url, "SELECT version_num FROM alembic_version") == [("0002",)]
+    assert rows(postgres_url, "SELECT version_num FROM alembic_version") == [("0003",)]
     subprocess.run(command, env=environment | {"DIE": ""}, check=True, timeout=60)
     assert ("tasks", "colour") in [row[:2] for row in rows(postgres_url, COLUMNS)]

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from stoker.access.tokens import one_person
 from stoker.api.auth import Gate, Hosts
 
 TOKEN = "a-token-of-some-length-that-nobody-knows"
@@ -36,7 +37,12 @@ async def ask(
     path: str = "/api/v1/tasks",
     hosts: Hosts | None = None,
 ) -> Reply:
-    gate = Gate(inside, token=TOKEN, hosts=hosts or Hosts(), open_paths=["/api/v1/health"])
+    gate = Gate(
+        inside,
+        identify=one_person(TOKEN, "ana"),
+        hosts=hosts or Hosts(),
+        open_paths=["/api/v1/health"],
+    )
     sent: list[Any] = []
 
     async def send(message: Any) -> None:
@@ -173,4 +179,4 @@ async def test_options_is_not_offered() -> None:
 
 def test_a_short_token_is_refused_at_start() -> None:
     with pytest.raises(ValueError, match="16"):
-        Gate(inside, token="short", hosts=Hosts(), open_paths=[])
+        one_person("short", "ana")

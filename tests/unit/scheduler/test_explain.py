@@ -10,12 +10,13 @@ from msgspec import structs
 
 from stoker.domain.key import TaskKey
 from stoker.domain.node import Node
+from stoker.domain.queue import Queue
 from stoker.scheduler.explain import Explanation, explain
 from stoker.scheduler.fit import never_fits
 from stoker.scheduler.line import Waiting, waiting_of
 from stoker.scheduler.needs import needs_of
 from stoker.scheduler.plan import plan
-from stoker.scheduler.policy import Policy, Queue
+from stoker.scheduler.policy import Policy
 from stoker.scheduler.room import Holding
 from tests.helpers.builders import NOON, a_spec, at
 from tests.helpers.scheduling import a_node, a_policy, a_view, carry_out, held, holds, waits

@@ -10,9 +10,10 @@ from msgspec import structs
 
 from stoker.domain.key import TaskKey
 from stoker.domain.node import Node
+from stoker.domain.queue import Queue
 from stoker.scheduler.line import Waiting
 from stoker.scheduler.plan import Plan, place_one, plan
-from stoker.scheduler.policy import Policy, Queue
+from stoker.scheduler.policy import Policy
 from stoker.scheduler.room import Holding
 from stoker.scheduler.view import ScanningView, View
 from tests.helpers.builders import NOON, at

@@ -70,6 +70,7 @@ def to_launch(order: LaunchOrder, epoch: int) -> protocol.Launch:
         memory_mib=spec.memory_mib,
         time_limit_s=spec.time_limit_s,
         grace_s=spec.grace_s,
+        account=order.account,
         whose=_whose(order),
     )
 

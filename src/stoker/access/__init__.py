@@ -1,0 +1,1 @@
+"""Who MAY: callers, passwords, tokens, sessions, permissions."""

@@ -1,0 +1,91 @@
+"""What the lab has decided that is no queue and no person: one field per setting, changed live.
+
+Declared once: `stoker settings`, the API, the reference and the stored value come from `Rules`.
+0 means no limit where a limit is meant. A secret is kept sealed and never shown.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+
+def about(text: str, *, secret: bool = False, **bounds: Any) -> Meta:
+    """`bounds` are msgspec's."""
+    return Meta(description=text, extra={"secret": secret}, **bounds)
+
+
+class Rules(Struct, frozen=True, kw_only=True):
+    policy: Annotated[
+        Literal["balance", "fifo", "fairshare"],
+        about("Who goes first: balance (smallest running share), fifo, or fairshare"),
+    ] = "balance"
+    gpu_slots: Annotated[
+        int, about("Exclusive tasks that may use one GPU side by side", ge=1, le=64)
+    ] = 1
+    urgent_each: Annotated[
+        int, about("Unfinished urgent tasks that a person may have", ge=0, le=1000)
+    ] = 1
+    keep_idle_s: Annotated[
+        int, about("Longest time that GPUs are kept idle for one task, in seconds", ge=0)
+    ] = 2 * 3600
+    patient_s: Annotated[
+        int, about("A task that has waited so many seconds may keep GPUs without bound", ge=0)
+    ] = 24 * 3600
+    half_life_s: Annotated[
+        int, about("With fairshare: past use counts half after so many seconds", ge=3600)
+    ] = 7 * 24 * 3600
+    reuse_any: Annotated[
+        bool, about("Mode reuse also takes GPUs that another person holds exclusively")
+    ] = False
+    keep_days: Annotated[
+        int, about("Finished tasks are deleted after so many days; 0 = never", ge=0, le=36_500)
+    ] = 0
+    keep_tasks: Annotated[
+        int, about("Only so many finished tasks are kept; 0 = any number", ge=0, le=10**12)
+    ] = 0
+    others_see: Annotated[
+        Literal["all", "queue", "nothing"],
+        about("What people see of others' tasks: all, queue (names and resources) or nothing"),
+    ] = "queue"
+    most_waiting_each: Annotated[
+        int, about("Tasks of one person that may wait; 0 = any number", ge=0)
+    ] = 0
+    submits_per_s: Annotated[
+        int, about("Submit calls per second and person, in the long run; 0 = any", ge=0)
+    ] = 0
+    submits_burst: Annotated[
+        int, about("Submit calls of one person that may come at once", ge=1)
+    ] = 500
+    streams_each: Annotated[
+        int, about("Live streams that one person may have open; 0 = any number", ge=0)
+    ] = 0
+
+
+LAB = Rules(most_waiting_each=5000, submits_per_s=50, streams_each=64)
+"""Where several people share one Stoker."""
+
+
+class Announcement(Struct, frozen=True, kw_only=True):
+    """What everybody is shown."""
+
+    text: str
+    by: str
+    at: datetime
+
+
+class Pause(Struct, frozen=True, kw_only=True):
+    """Nothing new starts; what runs goes on."""
+
+    by: str
+    at: datetime
+    why: str = ""
+
+
+class NodeNote(Struct, frozen=True, kw_only=True):
+    """What the lab says of a node."""
+
+    name: str
+    labels: tuple[str, ...] = ()

@@ -1,0 +1,144 @@
+"""The lab's decisions in memory: a mirror of the records' entries, changed only after a commit.
+
+Every change names the version it was made from and is recorded together with the act that says who
+did it. Readers take plain values out of the mirror and keep none; who depends on them (the
+scheduler's policy, open streams) is told after each change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import structs
+
+from stoker.domain.person import Credential, Person
+from stoker.domain.queue import Queue, Team
+from stoker.domain.rules import Announcement, NodeNote, Pause, Rules
+from stoker.store.base import Act, Amendment, LabStore
+
+KINDS: dict[str, type[Any]] = {
+    "person": Person,
+    "team": Team,
+    "queue": Queue,
+    "node": NodeNote,
+    "credential": Credential,
+    "announcement": Announcement,
+    "pause": Pause,
+}
+RULE = "rule"
+"""One entry for each setting that was changed: its value."""
+ONLY = "lab"
+"""The name of what there is one of: the announcement, the pause."""
+
+Listener = Callable[[frozenset[str]], None]
+
+
+class Put(NamedTuple):
+    """This value under this name; in the place of the one that is there, if there is one."""
+
+    kind: str
+    name: str
+    value: Any
+    secret: str | None = None
+
+
+class Remove(NamedTuple):
+    kind: str
+    name: str
+
+
+class Book:
+    def __init__(self, store: LabStore, defaults: Rules | None = None) -> None:
+        self.store = store
+        self.defaults = defaults or Rules()
+        """Settings as they are where nobody has changed them."""
+        self.rules = self.defaults
+        self._values: dict[str, dict[str, Any]] = {kind: {} for kind in (*KINDS, RULE)}
+        self._versions: dict[tuple[str, str], int] = {}
+        self._listeners: list[Listener] = []
+
+    async def load(self) -> None:
+        """Once, before anybody reads."""
+        for entry in await self.store.entries():
+            if entry.kind in self._values:
+                self._values[entry.kind][entry.name] = _decoded(entry.kind, entry.body)
+            self._versions[entry.kind, entry.name] = entry.version
+        self.rules = self._effective()
+
+    @property
+    def people(self) -> Mapping[str, Person]:
+        return self._values["person"]
+
+    @property
+    def teams(self) -> Mapping[str, Team]:
+        return self._values["team"]
+
+    @property
+    def queues(self) -> Mapping[str, Queue]:
+        return self._values["queue"]
+
+    @property
+    def nodes(self) -> Mapping[str, NodeNote]:
+        return self._values["node"]
+
+    @property
+    def credentials(self) -> Mapping[str, Credential]:
+        """By the hash of their text."""
+        return self._values["credential"]
+
+    @property
+    def changed_rules(self) -> Mapping[str, Any]:
+        return self._values[RULE]
+
+    @property
+    def announcement(self) -> Announcement | None:
+        return self._values["announcement"].get(ONLY)
+
+    @property
+    def pause(self) -> Pause | None:
+        return self._values["pause"].get(ONLY)
+
+    def listen(self, listener: Listener) -> None:
+        """Call this after each change, with the kinds of what has changed."""
+        self._listeners.append(listener)
+
+    async def amend(self, changes: Sequence[Put | Remove], acts: Sequence[Act] = ()) -> None:
+        """All of these, recorded; or none. StaleWrite when somebody else was faster."""
+        amendments = [self._amendment(change) for change in changes]
+        await self.store.amend(amendments, acts)
+        for change, amendment in zip(changes, amendments, strict=True):
+            if isinstance(change, Put):
+                self._values[change.kind][change.name] = change.value
+                self._versions[change.kind, change.name] = amendment.before + 1
+            else:
+                self._values[change.kind].pop(change.name, None)
+                self._versions.pop((change.kind, change.name), None)
+        self.rules = self._effective()
+        kinds = frozenset(change.kind for change in changes)
+        for listener in self._listeners:
+            listener(kinds)
+
+    async def note(self, act: Act) -> None:
+        """Record an act that changes nothing here."""
+        await self.store.amend((), (act,))
+
+    def _amendment(self, change: Put | Remove) -> Amendment:
+        before = self._versions.get((change.kind, change.name), 0)
+        if isinstance(change, Remove):
+            return Amendment(kind=change.kind, name=change.name, before=before, body=None)
+        return Amendment(
+            kind=change.kind,
+            name=change.name,
+            before=before,
+            body=msgspec.json.encode(change.value).decode(),
+            secret=change.secret,
+        )
+
+    def _effective(self) -> Rules:
+        return structs.replace(self.defaults, **self._values[RULE])
+
+
+def _decoded(kind: str, body: str) -> Any:
+    return msgspec.json.decode(body, type=KINDS.get(kind, Any))
