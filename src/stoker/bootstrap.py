@@ -19,7 +19,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import cast
@@ -31,7 +31,8 @@ from stoker import __version__
 from stoker.access.tokens import one_person
 from stoker.api.app import create_app
 from stoker.api.serve import Server, listen
-from stoker.config import Settings, split_address
+from stoker.api.tls import Certificate
+from stoker.config import Settings, names_in, split_address
 from stoker.domain.errors import AppError, StoreError
 from stoker.domain.rules import Rules
 from stoker.engines.fleet.engine import FleetEngine
@@ -159,6 +160,7 @@ async def _serve(
     announce: Callable[[str, Flow], None],
 ) -> int:
     home = settings.home
+    certificate = _certificate(settings)
     engine = FleetEngine({settings.node_name: _local_runner(settings)})
     book = await _book(settings, store)
     flow = Flow(
@@ -177,7 +179,8 @@ async def _serve(
     await engine.start(flow.epoch)
     turning = asyncio.create_task(loop.run(flow), name="loop")
     await _first_node(flow, turning)
-    url = _url(listener)
+    host_names = (*names_in(settings.host_names), *(certificate.names if certificate else ()))
+    url = _url(listener, host_names if certificate else None)
     readers = store.readers
     flow.news.publish(readers.last_seq())
     app = create_app(
@@ -187,8 +190,10 @@ async def _serve(
         version=__version__,
         home=str(home),
         listen_host=split_address(settings.listen)[0],
+        host_names=host_names,
     )
-    server = SignalledServer(app)
+    server = SignalledServer(app, certificate.context if certificate else None)
+    watching = asyncio.create_task(certificate.watch()) if certificate else None
     turning.add_done_callback(lambda _: server.ask_to_exit())
     gc.collect()
     gc.freeze()
@@ -199,6 +204,8 @@ async def _serve(
         await server.serve(sockets=[listener])
     finally:
         (home / "server.json").unlink(missing_ok=True)
+        if watching is not None:
+            watching.cancel()
         await _close(flow, engine, turning)
     return 1 if flow.outdated else 0
 
@@ -337,8 +344,17 @@ def _listen(address: str, patience_s: float = 0.0) -> socket.socket:
         time.sleep(0.05)
 
 
-def _url(listener: socket.socket) -> str:
+def _certificate(settings: Settings) -> Certificate | None:
+    if not settings.tls_cert:
+        return None
+    return Certificate(Path(settings.tls_cert), Path(settings.tls_key))
+
+
+def _url(listener: socket.socket, tls_names: Sequence[str] | None = None) -> str:
+    """By TLS it must be a name that the certificate is good for."""
     host, port = listener.getsockname()[:2]
+    if tls_names is not None:
+        return f"https://{tls_names[0] if tls_names else 'localhost'}:{port}"
     if host in ("0.0.0.0", "::"):  # noqa: S104 - how this machine reaches itself
         host = "127.0.0.1" if host == "0.0.0.0" else "::1"  # noqa: S104
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -40,6 +40,28 @@ class Settings:
         default=DEFAULT_LISTEN,
         metadata=about("HOST:PORT to serve on; [::1]:7433 for IPv6, port 0 for any free one"),
     )
+    host_names: str = field(
+        default="",
+        metadata=about(
+            "Names under which people reach this server, with commas between; requests for other"
+            " names are refused"
+        ),
+    )
+    tls_cert: str = field(
+        default="",
+        metadata=about(
+            "File with the server's certificate and its chain (PEM); read anew when it changes"
+        ),
+    )
+    tls_key: str = field(
+        default="", metadata=about("File with the certificate's private key (PEM)")
+    )
+    plain_http: bool = field(
+        default=False,
+        metadata=about(
+            "Serve other machines without TLS: whoever is on the network can read passwords and tokens"
+        ),
+    )
     database: str = field(
         default="",
         repr=False,
@@ -132,6 +154,21 @@ def find_home(environ: Mapping[str, str]) -> Path:
     return _home(environ)[0]
 
 
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach it."""
+    import ipaddress  # noqa: PLC0415 - servers ask, and commands start here
+
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def names_in(text: str) -> tuple[str, ...]:
+    """Host names with commas or spaces between."""
+    return tuple(text.replace(",", " ").split())
+
+
 def split_address(listen: str) -> tuple[str, int]:
     """`127.0.0.1:7433`, `[::1]:7433`, `:7433` (every address) as host and port."""
     host, colon, port = listen.rpartition(":")
@@ -193,7 +230,11 @@ def _convert(key: str, value: object, kind: type) -> object:
 
 
 def _check(settings: Settings) -> None:
-    split_address(settings.listen)
+    host, _ = split_address(settings.listen)
+    if bool(settings.tls_cert) != bool(settings.tls_key):
+        raise BadSetting("tls_key" if settings.tls_cert else "tls_cert", "tls_half")
+    if not settings.tls_cert and not settings.plain_http and not is_loopback(host):
+        raise BadSetting("listen", "plain_http", settings.listen)
     if settings.database and "://" not in settings.database:
         raise BadSetting("database", "bad_database_url")
     if not 0 <= settings.simulate_gpus <= 1024:

@@ -71,9 +71,11 @@ class ApiServer:
         records: str | Path,
         *,
         is_lab: bool = False,
+        host_names: Sequence[str] = (),
     ) -> None:
         """With `is_lab` nobody is known until `add_person`; else there is the one person."""
         self.home, self.behave, self.records, self.is_lab = home, behave, records, is_lab
+        self.host_names = host_names
         self.token = secrets.token_urlsafe(32)
         self.engine: FakeEngine
         self.flow: Flow
@@ -237,6 +239,7 @@ class ApiServer:
             identify=self._identify(),
             version="0.0.0",
             home=str(self.home),
+            host_names=self.host_names,
         )
         self.server = Server(self.app)
         with listen("127.0.0.1", 0) as listener:
@@ -299,9 +302,11 @@ def serving(
     records: str | Path = "",
     *,
     is_lab: bool = False,
+    host_names: Sequence[str] = (),
 ) -> Iterator[ApiServer]:
     """A server for the time of the block, with records in its home unless they are elsewhere."""
-    server = ApiServer(home, behave, records or home / "stoker.db", is_lab=is_lab)
+    where = records or home / "stoker.db"
+    server = ApiServer(home, behave, where, is_lab=is_lab, host_names=host_names)
     server.start()
     try:
         yield server

@@ -16,6 +16,7 @@ from stoker.store.readers import Readers
 from . import events, export, logs, meta, nodes, queue, tasks, why
 from .auth import Gate, Hosts
 from .errors import refuse
+from .front import PATH, front_page
 from .openapi import build_document
 from .route import PREFIX, Parts, Route, to_handler
 from .streams import Streams
@@ -39,6 +40,8 @@ class App:
         self._gate, self.litestar, self._streams = gate, litestar, streams
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope.get("scheme") == "https":
+            send = _with_hsts(send)
         await self._gate(scope, receive, send)
 
     def close(self) -> None:
@@ -66,7 +69,7 @@ def create_app(
         document=msgspec.json.encode(build_document(ROUTES, version=version)),
     )
     litestar = Litestar(
-        [to_handler(route, parts) for route in ROUTES],
+        [*(to_handler(route, parts) for route in ROUTES), front_page()],
         exception_handlers={Exception: _answer_of_router},
         openapi_config=None,
         logging_config=None,
@@ -75,9 +78,23 @@ def create_app(
         litestar,
         identify=identify,
         hosts=Hosts.for_listener(listen_host, host_names),
-        open_paths=[PREFIX + r.path for r in ROUTES if r.access == "open"],
+        open_paths=[PATH, *(PREFIX + r.path for r in ROUTES if r.access == "open")],
     )
     return App(gate, litestar, streams)
+
+
+HSTS = (b"strict-transport-security", b"max-age=31536000")
+
+
+def _with_hsts(send: Send) -> Send:
+    """A browser that was here by TLS shall not be led to plain HTTP."""
+
+    async def with_hsts(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message["headers"], HSTS]}
+        await send(message)
+
+    return with_hsts
 
 
 def _answer_of_router(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:

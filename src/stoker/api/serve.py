@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 
 import uvicorn
 from typing_extensions import override
@@ -27,7 +28,7 @@ MOST_HEAD_BYTES = 1 << 20
 class Server(uvicorn.Server):
     """Serves one App. `serve(sockets=[listen(...)])` runs it, `ask_to_exit` ends it."""
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: App, tls: ssl.SSLContext | None = None) -> None:
         self._app = app
         super().__init__(
             uvicorn.Config(
@@ -43,6 +44,7 @@ class Server(uvicorn.Server):
                 proxy_headers=False,
                 backlog=BACKLOG,
                 timeout_graceful_shutdown=GRACEFUL_S,
+                ssl_context_factory=None if tls is None else lambda _config, _usual: tls,
             )
         )
 

@@ -41,7 +41,7 @@ def test_litestar_serves_the_table_and_nothing_else(server: ApiServer) -> None:
         if method != "OPTIONS"
     }
     assert all(isinstance(route, HTTPRoute) for route in server.app.litestar.routes)
-    assert served == {(r.method, PREFIX + r.path) for r in ROUTES}
+    assert served == {(r.method, PREFIX + r.path) for r in ROUTES} | {("GET", "/")}
 
 
 def test_what_is_open_was_decided_here_too() -> None:
