@@ -9,6 +9,7 @@ import msgspec
 from litestar import Litestar, Request, Response
 from litestar.types import Receive, Scope, Send
 
+from stoker.access.fairuse import FairUse
 from stoker.access.tokens import Identify
 from stoker.flow.context import Flow
 from stoker.store.readers import Readers
@@ -67,6 +68,7 @@ def create_app(
         version=version,
         home=home,
         document=msgspec.json.encode(build_document(ROUTES, version=version)),
+        fair_use=FairUse(flow.book, home),
     )
     litestar = Litestar(
         [*(to_handler(route, parts) for route in ROUTES), front_page()],

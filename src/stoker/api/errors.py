@@ -57,11 +57,13 @@ STATUS_OF_CODE = {
     "not_found": 404,
     "method_not_allowed": 405,
     "body_too_large": 413,
+    "task_too_large": 413,
     "stale_edit": 412,
     "not_json_type": 415,
     "unknown_host": 421,
     "if_match_missing": 428,
     "too_many_streams": 429,
+    "too_many_submits": 429,
 }
 """Codes that say more than their class."""
 RETRY_AFTER_S = 5
@@ -108,7 +110,8 @@ def refuse(error: Exception, scope: Scope) -> Answer:
     if status == 401:
         headers.append((b"www-authenticate", b'Bearer realm="stoker"'))
     if status in (429, 503):
-        headers.append((b"retry-after", b"%d" % RETRY_AFTER_S))
+        wait_s = known.values.get("retry_after_s", RETRY_AFTER_S)
+        headers.append((b"retry-after", str(wait_s).encode()))
     return json_answer(problem(known, language_of(scope)), status, headers)
 
 

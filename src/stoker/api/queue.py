@@ -130,11 +130,12 @@ async def requeue_task(call: Call[NoQuery, None]) -> TaskView:
     query=ResubmitQuery,
     status=201,
     answer=Created,
-    refusals=(409,),
+    refusals=(409, 429),
 )
 async def resubmit_task(call: Call[ResubmitQuery, None]) -> Created:
     """Hand over the same once more, as a new task. Those that wait for the old one follow."""
     flow = call.parts.flow
+    call.parts.fair_use.take(call.who.name, 0)
     task = await again.resubmit(flow, call.key, call.who.name, failed=call.query.failed)
     return Created(id=str(task.key), state=task.state)
 

@@ -19,6 +19,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp, Scope
 
 from stoker.access.caller import NOBODY, Caller
+from stoker.access.fairuse import FairUse
 from stoker.domain.errors import InvalidSpec, UnknownTask
 from stoker.domain.key import TaskKey, parse_key
 from stoker.domain.lifecycle import Task
@@ -57,15 +58,17 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     home: str
     document: bytes
     """The OpenAPI description."""
+    fair_use: FairUse
 
 
 class Call(Generic[Q, B]):
     """One request, checked."""
 
-    __slots__ = ("body", "language", "parts", "query", "scope", "who")
+    __slots__ = ("body", "body_bytes", "language", "parts", "query", "scope", "who")
 
-    def __init__(self, parts: Parts, scope: Scope, query: Q, body: B) -> None:
+    def __init__(self, parts: Parts, scope: Scope, query: Q, body: B, body_bytes: int = 0) -> None:
         self.parts, self.scope, self.query, self.body = parts, scope, query, body
+        self.body_bytes = body_bytes
         self.language = language_of(scope)
         self.who = cast("Caller", scope.get(CALLER, NOBODY))
 
@@ -204,10 +207,11 @@ def to_handler(declared: Route, parts: Parts) -> HTTPRouteHandler:
         scope = request.scope
         try:
             query = parse_query(scope["query_string"], query_kind)
-            body = None
+            raw, body = b"", None
             if decoder is not None:
-                body = decode(await read_body(scope, request.receive), decoder)
-            call = Call(parts, scope, query, body)
+                raw = await read_body(scope, request.receive)
+                body = decode(raw, decoder)
+            call = Call(parts, scope, query, body, len(raw))
             if declared.scope is not None:
                 await permit(declared.access, declared.scope, declared.task, declared.name, call)
             result = await handle(call)

@@ -16,6 +16,7 @@ from stoker.store.paging import Sort
 from stoker.store.readers import listed_row
 from stoker.wire import Batch, BatchCreated, Created, Submission, TaskDetail, TaskPage, TaskView
 
+from .answer import to_json
 from .query import MOST_INTEGER, NoQuery, Query
 from .route import Call, route
 from .views import attempt_view, event_views, listed, shown, wait_reason
@@ -80,11 +81,12 @@ class TaskQuery(Query, frozen=True, kw_only=True):
     body=Submission,
     status=201,
     answer=Created,
-    refusals=(409,),
+    refusals=(409, 413, 429),
 )
 async def submit(call: Call[NoQuery, Submission]) -> Created:
     """Hand over one task. It is recorded when this is answered."""
     flow = call.parts.flow
+    call.parts.fair_use.take(call.who.name, call.body_bytes)
     task = (await submitting.submit(flow, call.who.name, [call.body], batch=False))[0]
     return Created(id=str(task.key), state=task.state)
 
@@ -97,11 +99,12 @@ async def submit(call: Call[NoQuery, Submission]) -> Created:
     body=Batch,
     status=201,
     answer=BatchCreated,
-    refusals=(409,),
+    refusals=(409, 413, 429),
 )
 async def submit_batch(call: Call[NoQuery, Batch]) -> BatchCreated:
     """Hand over many tasks: all are recorded, or none."""
     flow = call.parts.flow
+    call.parts.fair_use.take(call.who.name, _largest(call))
     tasks = await submitting.submit(flow, call.who.name, call.body.tasks, batch=True)
     return BatchCreated(ids=tuple(str(task.key) for task in tasks))
 
@@ -159,6 +162,14 @@ async def cancel_task(call: Call[NoQuery, None]) -> TaskView:
 
 
 ROUTES = (submit, submit_batch, list_tasks, show_task, cancel_task)
+
+
+def _largest(call: Call[NoQuery, Batch]) -> int:
+    """Bytes of the largest task of a batch; looked for only where one could be too large."""
+    most = call.parts.flow.book.rules.spec_bytes
+    if not most or call.body_bytes <= most:
+        return call.body_bytes
+    return max((len(to_json(task)) for task in call.body.tasks), default=0)
 
 
 def _wanted(query: TasksQuery) -> Wanted:

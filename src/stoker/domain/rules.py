@@ -62,9 +62,26 @@ class Rules(Struct, frozen=True, kw_only=True):
     streams_each: Annotated[
         int, about("Live streams that one person may have open; 0 = any number", ge=0)
     ] = 0
+    spec_bytes: Annotated[
+        int, about("Largest task that may be handed over, in bytes of JSON; 0 = any", ge=0)
+    ] = 0
+    disk_full_percent: Annotated[
+        int,
+        about(
+            "No new tasks while the server's disk is fuller than that, in percent; 0 = any",
+            ge=0,
+            le=100,
+        ),
+    ] = 0
 
 
-LAB = Rules(most_waiting_each=5000, submits_per_s=50, streams_each=64)
+LAB = Rules(
+    most_waiting_each=5000,
+    submits_per_s=50,
+    streams_each=64,
+    spec_bytes=64 << 10,
+    disk_full_percent=95,
+)
 """Where several people share one Stoker."""
 
 
