@@ -161,11 +161,12 @@ async def end(flow: Flow, key: TaskKey, code: int = 0) -> Task:
 async def settled(flow: Flow) -> None:
     """Until the loop has nothing left to do, and no intent is on its way to the records."""
 
-    def is_quiet() -> bool:
-        due = flow.unplanned or flow.asked or flow.unsettled or flow.wake.is_set()
-        return not due and flow.view.taken().keys() == flow.live.keys()
+    await until(lambda: not is_due(flow) and flow.view.taken().keys() == flow.live.keys())
 
-    await until(is_quiet)
+
+def is_due(flow: Flow) -> bool:
+    """The loop has something to do."""
+    return bool(flow.unplanned or flow.asked or flow.unsettled or flow.wake.is_set())
 
 
 def codes(flow: Flow, task: Task) -> list[str]:

@@ -20,7 +20,7 @@ from stoker.flow.queue import release
 from stoker.flow.remove import delete
 from stoker.flow.submit import submit
 from tests.helpers.builders import a_node, a_spec
-from tests.helpers.flows import codes, running_flow, until
+from tests.helpers.flows import codes, is_due, running_flow, until
 
 IN_VAIN = {"after_deleted", "after_failed"}
 
@@ -110,6 +110,5 @@ async def _waiting(flow: Flow, keys: list[TaskKey]) -> list[Task]:
 
 def _is_quiet(flow: Flow) -> bool:
     """Nothing runs and nothing is about to."""
-    due = flow.unplanned or flow.asked or flow.unsettled or flow.wake.is_set()
     is_ready = any(flow.view.ready(entry.key) is not None for entry in flow.view.entries())
-    return not due and not flow.live and not flow.view.taken() and not is_ready
+    return not is_due(flow) and not flow.live and not flow.view.taken() and not is_ready

@@ -12,7 +12,7 @@ from stoker.config import load
 from stoker.domain.errors import StoreError
 from stoker.store.pending import is_pending
 
-from .say import refuse
+from .say import refuse_code
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -22,7 +22,7 @@ def settled() -> tuple[Path, str]:
     """The state folder and its database. Refused while a restore is half done."""
     settings = load(os.environ, {}).settings
     if is_pending(settings.home):
-        refuse("restore.pending")
+        refuse_code("restore_pending")
     return settings.home, settings.database or str(settings.home / "stoker.db")
 
 

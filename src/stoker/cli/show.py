@@ -12,7 +12,7 @@ import msgspec
 
 from stoker.client import Client
 from stoker.domain.dependency import parse_after
-from stoker.domain.outcome import End
+from stoker.domain.outcome import FAILED, End
 from stoker.text import reason
 from stoker.text.amounts import memory
 from stoker.wire import AttemptView, EventView, TaskDetail, TaskView
@@ -41,7 +41,6 @@ MOST_EVENTS = 12
 MOST_FAILED = 10
 MOST_OPTION = 300
 """Columns of one option; values of a sweep may be many."""
-FAILED = ("failed", "timed_out", "lost")
 COPIED = ("command", "workdir", "options")
 
 

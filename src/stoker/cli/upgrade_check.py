@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING
 
 from stoker.config import find_home
 from stoker.store.pending import is_pending
+from stoker.text import message
 
 from .alive import live_parts, server_pid
 from .command import command as declare
 from .command import json_option
 from .records import existing, settled, shown, understood
-from .say import words
+from .say import language, words
 from .screen import clean, colour
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def _findings(home: Path) -> list[Finding]:
     if not home.exists():
         return [*findings, (True, words("upgrade.no_state", home=str(home)))]
     if is_pending(home):
-        return [*findings, (False, words("restore.pending"))]
+        return [*findings, (False, message("restore_pending", {}, language()))]
     pid = server_pid(home)
     served = words("upgrade.down") if pid is None else words("upgrade.served", pid=pid or "?")
     findings.append((True, served))

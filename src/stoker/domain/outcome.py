@@ -12,6 +12,8 @@ from typing import Literal
 from msgspec import Struct
 
 Outcome = Literal["succeeded", "failed", "cancelled", "timed_out", "lost"]
+FAILED: tuple[Outcome, ...] = ("failed", "timed_out", "lost")
+"""What another try may mend. Who cancelled a task did not want it."""
 
 OUTCOME_OF: dict[str, Outcome] = {
     "exit_zero": "succeeded",

@@ -15,6 +15,7 @@ from stoker.domain.event import Edited, Submitted
 from stoker.domain.indices import ArraySpec, Indices
 from stoker.domain.key import PLAIN, TaskKey
 from stoker.domain.lifecycle import WAITING, State, Task, begin
+from stoker.domain.outcome import FAILED
 from stoker.domain.position import first_position
 from stoker.domain.sweep import array_of
 from stoker.domain.task import MOST_ARRAY_TEXT, TaskSpec
@@ -27,9 +28,6 @@ from .commit import commit, moved
 from .context import Flow
 from .environments import check_environments
 from .follow import follow
-
-FAILED = ("failed", "timed_out", "lost")
-"""What another try may mend. Who cancelled an element did not want it."""
 
 
 async def resubmit(flow: Flow, key: TaskKey, by: str, *, failed: bool = False) -> Task:

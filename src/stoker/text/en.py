@@ -298,7 +298,7 @@ TEXTS: dict[str, str] = {
     "store_down": "The disk refuses to keep records, so nothing was accepted.",
     "store_down.hint": "Make room on the disk; running tasks go on meanwhile.",
     "invalid_transition": "That cannot happen to this task now; the server's log says more.",
-    "restore_pending": "A restore was interrupted at the last moment; `stoker up` finishes it.",
+    "restore_pending": "A restore was interrupted in the last moment. `stoker up` finishes it, and so does the same `stoker restore` again.",
     "already_served": "A server already runs on this state folder (process {pid}).",
     "already_waits": "A standby already waits for this state folder (process {pid}).",
     "other_spool": "Nothing was taken over: {count} tasks run on {node} under another state folder, and would be ended as lost.",

@@ -304,7 +304,6 @@ PHRASES: dict[str, str] = {
     "progress.restoring": "restoring",
     "restore.confirm": "Put this backup in the place of the records in {home}? What is there is kept beside.",
     "restore.elsewhere": "STOKER_DATABASE is set, but a backup is restored into a file of the state folder. Unset it; afterwards `stoker db copy` moves the records to that database.",
-    "restore.pending": "A restore was interrupted in the last moment. `stoker up` finishes it, and so does the same `stoker restore` again.",
     "restore.done": "Restored {tasks} tasks as they were at {made_at} into {home}",
     "restore.aside": "What was there is in {aside}",
     "restore.lost": "What people did after {made_at} (submits, edits, cancels) is not in these records.",

@@ -297,7 +297,7 @@ TEXTS: dict[str, str] = {
     "store_down": "磁盘无法写入记录，因此没有接受任何内容。",
     "store_down.hint": "请清理磁盘空间；运行中的任务不受影响。",
     "invalid_transition": "这个任务现在不能这样变化；详情见服务器日志。",
-    "restore_pending": "恢复备份在最后一步被中断；`stoker up` 会完成它。",
+    "restore_pending": "上次恢复在最后一刻中断。`stoker up` 会完成它，再执行同样的 `stoker restore` 也可以。",
     "already_served": "这个状态目录已有服务器在运行（进程 {pid}）。",
     "already_waits": "此状态目录已有备用服务器在等待（进程 {pid}）。",
     "other_spool": "未接管：{node} 上有 {count} 个任务在另一个状态目录下运行，接管会使它们丢失。",

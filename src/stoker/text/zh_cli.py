@@ -302,7 +302,6 @@ PHRASES: dict[str, str] = {
     "progress.restoring": "正在恢复",
     "restore.confirm": "用此备份取代 {home} 中的记录？原有内容会保留在旁边。",
     "restore.elsewhere": "已设置 STOKER_DATABASE，但备份只会恢复到状态目录的文件中。请先取消它；之后可用 `stoker db copy` 把记录移到那个数据库。",
-    "restore.pending": "上次恢复在最后一刻中断。`stoker up` 会完成它，再执行同样的 `stoker restore` 也可以。",
     "restore.done": "已将 {made_at} 时的 {tasks} 个任务恢复到 {home}",
     "restore.aside": "原有内容在 {aside}",
     "restore.lost": "{made_at} 之后的操作（添加、修改、取消）不在这些记录中。",
