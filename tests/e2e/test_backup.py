@@ -224,7 +224,7 @@ def test_upgrade_check_says_what_a_start_would_do(stoker: Stoker) -> None:
     assert b"newer version" in refused.communicate(timeout=60)[1]
     assert refused.returncode == 2
     with closing(sqlite3.connect(database)) as records:
-        records.execute("UPDATE alembic_version SET version_num = '0002'")
+        records.execute("UPDATE alembic_version SET version_num = '0003'")
         records.execute("UPDATE tasks SET state = 'QUEUED'")
         records.commit()
     broken = stoker("upgrade-check", code=1).stdout
@@ -241,7 +241,7 @@ def test_upgrade_check_tries_an_older_database_and_changes_nothing(cold: Stoker)
 
     said = cold("upgrade-check").stdout
 
-    assert "from schema 0001 to 0002" in said
+    assert "from schema 0001 to 0003" in said
     assert "tried with a copy" in said
     assert database.read_bytes() == before
     assert [path.name for path in cold.home.iterdir()] == ["stoker.db"]
