@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from msgspec import structs
 
 from stoker.domain.errors import StaleWrite
 from stoker.domain.event import (
@@ -318,7 +319,7 @@ async def test_an_erased_task_leaves_one_event_and_its_id_is_not_given_again(
     assert seq == store.readers.last_seq() == 7
     assert await store.tasks([TaskKey(1), TaskKey(2)]) == []
     assert await store.attempt("a1") is None
-    assert await store.history(TaskKey(1)) == [gone]
+    assert await store.history(TaskKey(1)) == [structs.replace(gone, owner=done.task.owner)]
     assert [(e.task, e.event) for e in store.readers.events_after(0, 10)] == [
         ("1", "Deleted"),
         ("2", "Deleted"),
@@ -327,6 +328,24 @@ async def test_an_erased_task_leaves_one_event_and_its_id_is_not_given_again(
     store = store_open()
     assert list(store.next_ids(1)) == [3]
     assert await store.record([new(3)]) == 8
+
+
+async def test_events_say_whose_they_are_also_when_only_one_is_left(store: SqlStore) -> None:
+    array, other = new(17, a_spec(array="0-9"), owner="ana"), new(18, owner="bo")
+    await store.record([array, other])
+    await store.record([element(array.task, 1, Held(at=at(2), by="root"))])
+    await store.erase([other.task], Deleted(at=at(9), by="root"))
+
+    told = store.readers.owned_events_after(0, 10)
+
+    assert [(event.task, event.event, event.owner) for event in told] == [
+        ("17", "Submitted", "ana"),
+        ("17_1", "Unfolded", "ana"),
+        ("17_1", "Held", "ana"),
+        ("18", "Deleted", "bo"),
+    ]
+    plain = store.readers.events_after(0, 10)
+    assert [event._replace(owner="") for event in told] == plain
 
 
 async def test_an_array_is_erased_with_its_elements(store: SqlStore) -> None:

@@ -108,6 +108,8 @@ class Deleted(_Event, frozen=True, kw_only=True, tag="Deleted"):
     """All that is left of a task that was deleted. Never applied: there is nothing left to change."""
 
     by: str
+    owner: str = ""
+    """Whose it was: no row says that any more."""
 
 
 Event = (

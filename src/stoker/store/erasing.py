@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import structs
+
 from stoker.domain.errors import StaleWrite
 from stoker.domain.event import Deleted
 from stoker.domain.key import PLAIN
@@ -22,13 +24,14 @@ def erase(
     cursor: Cursor, sql: Writes, tasks: Sequence[Task], deleted: Deleted, last_seq: int
 ) -> int:
     """The sequence number of the last event. StaleWrite when one has changed, or lives."""
-    seq, at, body = last_seq, to_us(deleted.at), body_of(deleted)
+    seq, at = last_seq, to_us(deleted.at)
     for task in tasks:
         assert task.element == PLAIN, "an element goes with its array"
         _guard(cursor, sql, task)
         take(cursor, sql, task.id, PLAIN, PLAIN)
         leave(cursor, sql, task.id)
         seq += 1
+        body = body_of(structs.replace(deleted, owner=task.owner))
         event = (seq, task.id, PLAIN, task.version + 1, at, type(deleted).__name__, body, None)
         cursor.execute(sql.new_event.sql, event)
     return seq

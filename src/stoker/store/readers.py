@@ -10,9 +10,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import NamedTuple
 
+import msgspec
 from msgspec import Raw
 
 from stoker.domain.attempt import Attempt
+from stoker.domain.event import Deleted
 from stoker.domain.key import TaskKey
 from stoker.domain.lifecycle import State, Task
 
@@ -39,6 +41,8 @@ class EventRow(NamedTuple):
     at: datetime
     values: Raw
     """The event's own fields, but never the spec."""
+    owner: str = ""
+    """Whose task it is, where that was asked for; "" when nobody knows any more."""
 
 
 class Readers:
@@ -81,6 +85,11 @@ class Readers:
         """Events with a higher number, oldest first."""
         return [_event(row) for row in self._pool.fetch(self._sql.events_after.sql, (seq, limit))]
 
+    def owned_events_after(self, seq: int, limit: int) -> list[EventRow]:
+        """The same, with whose they are; of a deleted task `Deleted` itself says it."""
+        rows = self._pool.fetch(self._sql.owned_after.sql, (seq, limit))
+        return [_event(row[:-1])._replace(owner=row[-1] or _last_owner(row)) for row in rows]
+
     def first_seq(self) -> int:
         """The oldest event there is; 0 = there is none."""
         return self._pool.fetch(self._sql.first_seq.sql)[0][0] or 0
@@ -100,6 +109,12 @@ class Readers:
     def _events(self, cursor: Cursor, key: TaskKey) -> list[EventRow]:
         rows = cursor.execute(self._sql.told_of.sql, tuple(key)).fetchall()
         return [_event(row) for row in rows]
+
+
+def _last_owner(row: Row) -> str:
+    """Of a task that has no row any more."""
+    kind, body = row[5:7]
+    return str(msgspec.json.decode(body).get("owner", "")) if kind == Deleted.__name__ else ""
 
 
 def _event(row: Row) -> EventRow:

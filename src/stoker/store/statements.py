@@ -361,6 +361,15 @@ class Reads(_Prepared):
             .limit(sa.bindparam("most"))
             .offset(ZERO),
         )
+        self.owned_after = compiled(
+            dialect,
+            select(*TOLD, tasks.c.owner)
+            .select_from(events.outerjoin(tasks, sa.and_(WHOLE, tasks.c.id == events.c.task_id)))
+            .where(events.c.seq > sa.bindparam("after"))
+            .order_by(events.c.seq)
+            .limit(sa.bindparam("most"))
+            .offset(ZERO),
+        )
         self.counts = compiled(
             dialect,
             sa.union_all(
