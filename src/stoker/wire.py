@@ -99,6 +99,9 @@ class TaskView(Struct, frozen=True, kw_only=True):
     """Of an array as a whole; null for a plain task and for an element."""
     sweep: dict[str, str] | None = None
     """Of an element of a sweep: its values, by name; null for all others."""
+    reduced: bool = False
+    """It is another person's: what only its owner and admins see is left out here, above all of
+    `spec`, whose `command` is empty unless the lab shows it to all."""
     spec: TaskSpec
 
     @override
@@ -177,7 +180,8 @@ class StartView(Struct, frozen=True, kw_only=True):
 
 
 class HolderView(Struct, frozen=True, kw_only=True):
-    """A task that holds what this one waits for."""
+    """A task that holds what this one waits for; without `task` and `owner` where the lab does not
+    show whose it is."""
 
     task: str
     owner: str
@@ -242,15 +246,19 @@ class CardView(Struct, frozen=True, kw_only=True):
     """Who holds it; the first of `tasks`."""
     tasks: tuple[str, ...] = ()
     """Everybody who holds it: several with mode shared or reuse, or with several slots."""
+    busy: bool = False
+    """Somebody holds it, also where the lab does not show whose task that is."""
     kept_for: str | None = None
-    """It is kept free for this task, which is the first that does not fit."""
+    """It is kept free for this task, which is the first that does not fit; "" when the lab does
+    not show whose that is."""
     kept_since: datetime | None = None
     memory_used_mib: int | None
     utilisation: int | None
     temperature_c: int | None
     power_w: int | None
     foreign: tuple[str, ...]
-    """Processes on it that are not Stoker's, each `account:pid:command`."""
+    """Processes on it that are not Stoker's, each `account:pid:command`; without the command for
+    whom it is none of their business."""
 
 
 class NodeView(Struct, frozen=True, kw_only=True):
@@ -277,6 +285,7 @@ class Health(Struct, frozen=True, kw_only=True):
     status: str
     """ok | degraded."""
     problems: tuple[str, ...]
+    """What is wrong; left out for strangers."""
     waiting: int
     live: int
 
@@ -285,6 +294,7 @@ class Version(Struct, frozen=True, kw_only=True):
     version: str
     api: str
     home: str
+    """The state folder of the server; "" for all but admins."""
 
 
 class Problem(Struct, frozen=True, kw_only=True):

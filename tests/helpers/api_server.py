@@ -30,7 +30,7 @@ from stoker.engines.fake import Behaviour, FakeEngine
 from stoker.flow import loop
 from stoker.flow.context import Flow
 from stoker.flow.recover import recover
-from stoker.lab.book import Book, Put
+from stoker.lab.book import RULE, Book, Put
 from stoker.lab.policy import policy_of
 from stoker.store.logs import LogFolder
 from stoker.store.recorder import open_store
@@ -166,8 +166,12 @@ class ApiServer:
         self.run(book.amend(changes))
         return token
 
-    def sse(self, path: str, **headers: str) -> SseStream:
-        return SseStream(self, path, headers)
+    def sse(self, path: str, *, token: str | None = None, **headers: str) -> SseStream:
+        return SseStream(self, path, self.headers(token=token) | headers)
+
+    def others_see(self, level: str) -> None:
+        """What the lab lets people see of others' tasks, from now on."""
+        self.run(self.flow.book.amend([Put(RULE, "others_see", level)]))
 
     # ---- life
 
@@ -266,7 +270,7 @@ class SseStream:
 
     def __init__(self, server: ApiServer, path: str, headers: dict[str, str]) -> None:
         self.connection = server.connect()
-        self.connection.request("GET", f"/api/v1{path}", headers=server.headers() | headers)
+        self.connection.request("GET", f"/api/v1{path}", headers=headers)
         self.response = self.connection.getresponse()
         self.status = self.response.status
 

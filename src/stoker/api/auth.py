@@ -95,7 +95,9 @@ class Gate:
             and not _is_own(origins, hosts[0], scope)
         ):
             return NotAllowed("foreign_origin", origin=_shown(origins))
-        return None if scope["path"] in self._open else self._let_in(scope, tokens)
+        refusal = self._let_in(scope, tokens)
+        # an open route answers strangers too, but may tell more to whom it knows
+        return None if scope["path"] in self._open else refusal
 
     def _let_in(self, scope: HTTPScope, headers: list[bytes]) -> AppError | None:
         """Leaves in the scope who it is."""

@@ -3,13 +3,13 @@
 A stream reads a page when its client has taken the one before and is woken by news; nothing is
 kept for it. A cursor that is not of these records is answered with `reset`: load what you show
 anew, then go on from its id. A stream without a cursor begins so too. Of a deleted task only
-`Deleted` is left, so numbers may be missing.
+`Deleted` is left, and others' events may not be for everybody, so numbers may be missing.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta
 
@@ -17,9 +17,8 @@ from stoker.wire import EventPage, EventView
 
 from .answer import to_json
 from .query import MOST_INTEGER, Query, parse_integer
-from .route import Call, Parts, route
+from .route import Call, route
 from .streams import KEEP_ALIVE, KEEP_ALIVE_S, EventStream, Frames, frame
-from .views import event_views
 
 PAGE = 100
 
@@ -42,8 +41,8 @@ async def list_events(call: Call[EventsQuery, None]) -> EventPage:
     last = readers.last_seq()
     if _is_stale(after, last):
         return EventPage(events=(), next=last, reset=True)
-    events = event_views(readers.events_after(after, call.query.limit))
-    return EventPage(events=events, next=events[-1].seq if events else after, reset=False)
+    events, following = _page(call, after, call.query.limit)
+    return EventPage(events=events, next=following, reset=False)
 
 
 @route(
@@ -63,14 +62,23 @@ async def stream_events(call: Call[EventStreamQuery, None]) -> EventStream:
     last = call.header(b"last-event-id")
     if last is not None:
         after = _resumed(last, call.parts.readers.identity)
-    return call.parts.streams.answer(_follow(call.parts, after))
+    return call.parts.streams.answer(_follow(call, after))
 
 
 ROUTES = (list_events, stream_events)
 
 
-async def _follow(parts: Parts, after: int | None) -> Frames:
-    readers, news = parts.readers, parts.flow.news
+def _page(call: Call[Any, None], after: int, limit: int) -> tuple[tuple[EventView, ...], int]:
+    """What the caller sees of the next events, and the number of the last one that was looked at:
+    others' may be left out."""
+    readers, sight = call.parts.readers, call.sight
+    read = readers.events_after if sight.is_whole else readers.owned_events_after
+    rows = read(after, limit)
+    return sight.events(rows), rows[-1].seq if rows else after
+
+
+async def _follow(call: Call[EventStreamQuery, None], after: int | None) -> Frames:
+    readers, news = call.parts.readers, call.parts.flow.news
     clock = asyncio.get_running_loop().time
     last = readers.last_seq()
     if after is None or _is_stale(after, last):
@@ -79,10 +87,14 @@ async def _follow(parts: Parts, after: int | None) -> Frames:
     said = clock()
     while True:
         seen = news.last  # before looking, so that what comes meanwhile wakes us
-        events = event_views(readers.events_after(after, PAGE))
+        events, following = _page(call, after, PAGE)
         if events:
-            after, said = events[-1].seq, clock()
+            after, said = following, clock()
             yield b"".join(_frame(event, readers.identity) for event in events)
+            continue
+        if following > after:  # only others': look on, but let others have their turn
+            after = following
+            await asyncio.sleep(0)
             continue
         await news.after(max(seen, after), said + KEEP_ALIVE_S - clock())
         if clock() - said >= KEEP_ALIVE_S:

@@ -17,9 +17,10 @@ from litestar.types import Send
 from msgspec import Meta, Struct
 from typing_extensions import override
 
-from stoker.domain.errors import Conflict, InvalidSpec, UnknownTask
+from stoker.domain.errors import Conflict, InvalidSpec, NotAllowed, UnknownTask
 from stoker.domain.key import PLAIN, TaskKey, parse_key
 from stoker.domain.outcome import Outcome
+from stoker.flow import overview
 from stoker.store.codec import to_us
 from stoker.store.finished import FOREVER, FinishedRow, Place, Wanted
 from stoker.store.readers import Readers
@@ -107,10 +108,14 @@ class Wish(Struct, frozen=True, kw_only=True):
     refusals=(404, 409, 429),
 )
 async def export_tasks(call: Call[ExportQuery, None]) -> Download:
-    """Finished tasks as a file, the newest end first. An array is one row with counts, or one row
+    """Finished tasks as a file, the newest end first: the caller's own, for admins everybody's.
+    An array is one row with counts, or one row
     per element; it is there when all of it has ended."""
     query, parts = call.query, call.parts
-    wish = await asyncio.to_thread(_wish, parts.readers, query)
+    owner = _whose(call)
+    for id in () if call.who.is_admin else query.id:
+        await _permit(call, id)
+    wish = await asyncio.to_thread(_wish, parts.readers, query, owner)
     columns = tuple(dict.fromkeys(query.column)) or COLUMNS
     chunks = _written(_pages(parts.readers, wish), columns, query, call.language)
     return Download(parts.streams, _stepwise(chunks, parts.streams.reading), MEDIA[query.format])
@@ -223,7 +228,27 @@ def _rows(readers: Readers, id: int) -> Iterator[FinishedRow]:
         beyond = rows[-1].key.element
 
 
-def _wish(readers: Readers, query: ExportQuery) -> Wish:
+def _whose(call: Call[ExportQuery, None]) -> str:
+    """Only this person's; "" = everybody's."""
+    asked, who = call.query.owner or "", call.who
+    if who.is_admin:
+        return asked
+    if asked not in ("", who.name):
+        raise NotAllowed("export_not_yours", field="owner", owner=asked)
+    return who.name
+
+
+async def _permit(call: Call[ExportQuery, None], id: str) -> None:
+    """Refuse another's task that is asked for by id, whether it has finished or not."""
+    key = parse_key(id)
+    task = None if key is None else await overview.task(call.parts.flow, key)
+    if task is None or not call.sight.may_know(task.owner):
+        raise UnknownTask(id=id[:100])
+    if not call.who.may_read(task.owner):
+        raise NotAllowed("not_yours", id=str(task.key), owner=task.owner)
+
+
+def _wish(readers: Readers, query: ExportQuery, owner: str) -> Wish:
     filters = (query.last, query.owner, query.outcome, query.since, query.until)
     if query.id and any(value is not None for value in filters):
         raise InvalidSpec("ids_without_filters", field="id")
@@ -231,7 +256,7 @@ def _wish(readers: Readers, query: ExportQuery) -> Wish:
     return Wish(
         wanted=Wanted(
             since_us=-FOREVER if query.since is None else _instant(query.since, "since"),
-            owner=query.owner or "",
+            owner=owner,
             outcome=query.outcome or "",
             also_arrays=query.elements,
         ),

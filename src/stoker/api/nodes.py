@@ -14,7 +14,7 @@ from .route import Call, route
 @route("GET", "/nodes", access="person", scope="tasks:read", answer=list[NodeView])
 async def nodes(call: Call[NoQuery, None]) -> list[NodeView]:
     """Every node: its room, its cards, and who holds them."""
-    return overview.nodes(call.parts.flow)
+    return call.sight.nodes(overview.nodes(call.parts.flow))
 
 
 @route(

@@ -48,7 +48,7 @@ async def _permit_on_task(verb: OnTask, name: str, call: Call[Any, Any]) -> None
         on, act = f"task {call.key} of {owner}", name.replace("_", ".")
         at, book = call.parts.flow.clock.now(), call.parts.flow.book
         await book.note(Act(at=at, who=who.name, act=act, on=on, origin=who.origin))
-    elif call.parts.flow.book.rules.others_see == "nothing":
+    elif not call.sight.may_know(owner):
         raise UnknownTask(id=str(call.key))
     elif verb != "see":
         raise NotAllowed("not_yours", id=str(call.key), owner=owner)

@@ -10,13 +10,15 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from stoker.domain.errors import InvalidSpec
+from stoker.domain.errors import Conflict, InvalidSpec
 from stoker.domain.key import TaskKey, parse_key
 from stoker.flow import again, queue, remove
+from stoker.store.readers import listed_row
 from stoker.wire import Created, Deletion, Move, Submission, TaskView
 
 from .query import NoQuery, Query
 from .route import Call, route
+from .views import shown
 
 
 class ReleaseQuery(Query, frozen=True, kw_only=True):
@@ -86,6 +88,7 @@ async def release_task(call: Call[ReleaseQuery, None]) -> TaskView:
 async def edit_task(call: Call[NoQuery, Submission]) -> TaskView:
     """Change what a waiting task asks for. Of a finished one a new task is made."""
     flow = call.parts.flow
+    await call.sight.check_after([call.body])
     return call.shown(await queue.edit(flow, call.key, call.body, call.version, call.who.name))
 
 
@@ -103,6 +106,8 @@ async def move_task(call: Call[NoQuery, Move]) -> TaskView:
     """Give a waiting task another place in line."""
     flow, wish = call.parts.flow, call.body
     other = _other(wish)
+    if other is not None and not await call.sight.knows(other):
+        raise Conflict("not_same_line", id=str(other))  # as for one that is not there
     return call.shown(await queue.move(flow, call.key, wish.to, other, call.who.name))
 
 
@@ -151,7 +156,12 @@ async def resubmit_task(call: Call[ResubmitQuery, None]) -> Created:
 async def list_successors(call: Call[NoQuery, None]) -> list[TaskView]:
     """Waiting tasks that wait for this one, and those that wait for them, the nearest first."""
     await call.task()
-    return [call.shown(task) for task in await remove.successors(call.parts.flow, call.key)]
+    sight = call.sight
+    return [
+        shown(sight.row(listed_row(task), task.owner), call.language, call.counts)
+        for task in await remove.successors(call.parts.flow, call.key)
+        if sight.may_know(task.owner)
+    ]
 
 
 @route(
@@ -165,10 +175,15 @@ async def list_successors(call: Call[NoQuery, None]) -> list[TaskView]:
     refusals=(409,),
 )
 async def delete_task(call: Call[DeleteQuery, None]) -> Deletion:
-    """Remove a waiting or finished task, its output and its history, for good."""
-    flow = call.parts.flow
+    """Remove a waiting or finished task, its output and its history, for good. Those that wait
+    for it go with it only if they are the caller's, or the caller is an admin."""
+    flow, who = call.parts.flow, call.who
     gone = await remove.delete(
-        flow, call.key, call.who.name, with_successors=call.query.with_successors
+        flow,
+        call.key,
+        who.name,
+        with_successors=call.query.with_successors,
+        only_of=None if who.is_admin else who.name,
     )
     return Deletion(deleted=tuple(str(key) for key in gone))
 

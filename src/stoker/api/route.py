@@ -34,6 +34,7 @@ from .body import ClientGone, decode, read_body
 from .errors import Refused, language_of, refuse
 from .permit import Access, OnTask, permit
 from .query import NoQuery, Query, parse_query
+from .sight import Sight
 from .streams import EventStream, Streams
 from .views import Counts, task_view
 
@@ -109,6 +110,11 @@ class Call(Generic[Q, B]):
     def counts(self) -> Counts:
         """How arrays stand that have not ended."""
         return partial(overview.array_counts, self.parts.flow)
+
+    @property
+    def sight(self) -> Sight:
+        """What the caller sees of others' tasks, at this moment."""
+        return Sight(self.parts.flow, self.who)
 
     def shown(self, task: Task) -> TaskView:
         """A task that flow gave us, in the language of this call."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated, Literal, cast
 
-from msgspec import Meta
+from msgspec import Meta, structs
 
 from stoker.domain.lifecycle import LIVE, WAITING, State
 from stoker.domain.outcome import Outcome
@@ -19,7 +19,7 @@ from stoker.wire import Batch, BatchCreated, Created, Submission, TaskDetail, Ta
 from .answer import to_json
 from .query import MOST_INTEGER, NoQuery, Query
 from .route import Call, route
-from .views import attempt_view, event_views, listed, shown, wait_reason
+from .views import attempt_view, listed, shown, wait_reason
 
 MOST_ROWS = 500
 
@@ -87,6 +87,8 @@ async def submit(call: Call[NoQuery, Submission]) -> Created:
     """Hand over one task. It is recorded when this is answered."""
     flow = call.parts.flow
     call.parts.fair_use.take(call.who.name, call.body_bytes)
+    if call.body.after:
+        await call.sight.check_after([call.body])
     task = (await submitting.submit(flow, call.who.name, [call.body], batch=False))[0]
     return Created(id=str(task.key), state=task.state)
 
@@ -105,6 +107,7 @@ async def submit_batch(call: Call[NoQuery, Batch]) -> BatchCreated:
     """Hand over many tasks: all are recorded, or none."""
     flow = call.parts.flow
     call.parts.fair_use.take(call.who.name, _largest(call))
+    await call.sight.check_after(call.body.tasks, batch=True)
     tasks = await submitting.submit(flow, call.who.name, call.body.tasks, batch=True)
     return BatchCreated(ids=tuple(str(task.key) for task in tasks))
 
@@ -112,12 +115,16 @@ async def submit_batch(call: Call[NoQuery, Batch]) -> BatchCreated:
 @route("GET", "/tasks", access="person", scope="tasks:read", query=TasksQuery, answer=TaskPage)
 async def list_tasks(call: Call[TasksQuery, None]) -> TaskPage:
     """Tasks, newest first unless asked otherwise, page by page."""
-    wanted, readers = _wanted(call.query), call.parts.readers
+    wanted, readers, sight = _wanted(call.query), call.parts.readers, call.sight
+    if sight.is_alone:
+        if wanted.owner not in ("", call.who.name):
+            return TaskPage(tasks=(), next=None)
+        wanted = structs.replace(wanted, owner=call.who.name)
     if wanted.name or wanted.owner or wanted.outcome:  # no index: may look at every task there is
         rows, following = await asyncio.to_thread(readers.page, wanted)
     else:
         rows, following = readers.page(wanted)
-    return TaskPage(tasks=listed(rows, call.language, call.counts), next=following)
+    return TaskPage(tasks=listed(sight.rows(rows), call.language, call.counts), next=following)
 
 
 @route(
@@ -131,17 +138,17 @@ async def list_tasks(call: Call[TasksQuery, None]) -> TaskPage:
 )
 async def show_task(call: Call[TaskQuery, None]) -> TaskDetail:
     """All about one task: why it waits, its attempts, what happened to it."""
-    task, flow = await call.task(), call.parts.flow
+    task, flow, sight = await call.task(), call.parts.flow, call.sight
     found = call.parts.readers.detail(task.key)
     # an element that nothing has happened to yet has no row: it is as its array says
     row, attempts, events = found or (listed_row(task), [], [])
     asked = call.query.waits and task.state in WAITING
     waits = overview.explain(flow, task).reasons if asked else ()
     return TaskDetail(
-        task=shown(row, call.language, call.counts),
-        waits=tuple(wait_reason(reason, call.language) for reason in waits),
-        attempts=tuple(attempt_view(attempt) for attempt in attempts),
-        events=event_views(events),
+        task=shown(sight.row(row, task.owner), call.language, call.counts),
+        waits=tuple(wait_reason(reason, call.language) for reason in sight.reasons(waits)),
+        attempts=sight.attempts([attempt_view(attempt) for attempt in attempts], task.owner),
+        events=sight.events(events, task.owner),
         unconfirmed=overview.unconfirmed(flow, task),
     )
 

@@ -12,7 +12,7 @@ from stoker.wire import Submission, WhyView
 
 from .query import NoQuery
 from .route import Call, route
-from .views import NO_WAIT, why_view
+from .views import NO_WAIT
 
 
 @route("GET", "/tasks/{id}/why", access="person", scope="tasks:read", task="see", answer=WhyView)
@@ -21,7 +21,8 @@ async def why_task(call: Call[NoQuery, None]) -> WhyView:
     task = await call.task()
     if task.state not in WAITING:
         return NO_WAIT
-    return why_view(overview.explain(call.parts.flow, task), call.language)
+    told = overview.explain(call.parts.flow, task)
+    return call.sight.why(told, task.owner, call.language)
 
 
 @route(
@@ -35,8 +36,10 @@ async def why_task(call: Call[NoQuery, None]) -> WhyView:
 )
 async def preview_task(call: Call[NoQuery, Submission]) -> WhyView:
     """What would happen to this task if it were handed over now."""
-    flow = call.parts.flow
-    return why_view(await preview(flow, call.who.name, call.body), call.language)
+    flow, sight = call.parts.flow, call.sight
+    await sight.check_after([call.body])
+    told = await preview(flow, call.who.name, call.body)
+    return sight.why(told, call.who.name, call.language)
 
 
 ROUTES = (why_task, preview_task)

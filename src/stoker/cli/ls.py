@@ -103,13 +103,19 @@ def _print_more(tasks: list[TaskView], limit: int | None, as_json: bool) -> None
 
 def lines(tasks: list[TaskView]) -> list[str]:
     """A table of tasks, fitted to the terminal."""
-    head = [words(f"ls.{name}") for name in ("id", "state", "since", "gpus", "node", "task")]
+    names = ["id", "state", "since", "gpus", "node", "task"]
     rows = [
         [task.id, state(task), ago(since(task)), gpus(task), clean(task.node or "-"), _text(task)]
         for task in tasks
     ]
-    tints = [["bold"] * len(head)]
-    tints += [["", state_colour(task), "", "", "", ""] for task in tasks]
+    tints = [["", state_colour(task), "", "", "", ""] for task in tasks]
+    if any(task.reduced or task.owner != tasks[0].owner for task in tasks):
+        names.insert(1, "owner")
+        for task, row, tint in zip(tasks, rows, tints, strict=True):
+            row.insert(1, clean(task.owner))
+            tint.insert(1, "")
+    head = [words(f"ls.{name}") for name in names]
+    tints.insert(0, ["bold"] * len(head))
     return table([head, *rows], colours=tints, columns=terminal_width())
 
 

@@ -68,11 +68,13 @@ def _kept(node: NodeView) -> Iterator[str]:
     """Cards that stay idle for a task, one line for each task."""
     kept: dict[tuple[str, datetime | None], list[str]] = {}
     for card in node.cards:
-        if card.kept_for is not None and card.task is None:
+        if card.kept_for is not None and card.task is None and not card.busy:
             kept.setdefault((card.kept_for, card.kept_since), []).append(str(card.gpu.index))
     for (task, since), cards in kept.items():
         gpus = ", ".join(cards)
-        if since is None:
+        if not task:
+            yield "  " + words("nodes.kept_unnamed", gpus=gpus)
+        elif since is None:
             yield "  " + words("nodes.kept", gpus=gpus, task=task)
         else:
             yield "  " + words("nodes.kept_since", gpus=gpus, task=task, since=clock(since))
@@ -107,7 +109,7 @@ def _card(card: CardView) -> list[str]:
     return [
         str(card.gpu.index),
         model,
-        ", ".join(card.tasks) or card.task or "-",
+        ", ".join(card.tasks) or card.task or (words("nodes.busy") if card.busy else "-"),
         f"{used} / {memory(card.gpu.memory_mib)}",
         "-" if card.utilisation is None else f"{card.utilisation} %",
         "-" if card.temperature_c is None else f"{card.temperature_c} °C",

@@ -137,8 +137,11 @@ def _facts(found: TaskDetail) -> Iterator[tuple[str, str]]:
     for text in spec.after:
         yield "after", _dependency(text)
     yield "submitted", words("show.ago", clock=clock(task.submitted_at), ago=ago(task.submitted_at))
-    yield "command", clean(command_text(spec))
-    yield "workdir", clean(spec.workdir)
+    if task.reduced and not spec.command:
+        yield "command", words("show.private", owner=clean(task.owner))
+    else:
+        yield "command", clean(command_text(spec))
+        yield "workdir", clean(spec.workdir)
     options = [_option(words_) for words_ in as_typed(spec) if words_[0] not in ("--workdir",)]
     if options:
         yield "options", clean(" ".join(options))

@@ -19,6 +19,8 @@ STATE_COLOURS = {
     "succeeded": "green", "failed": "red", "timed_out": "red", "lost": "red", "cancelled": "dim",
 }  # fmt: skip
 MOST_TITLE = 200
+NOT_SHOWN = "·"
+"""In the place of what only the owner sees."""
 _PLACE = re.compile(r"\{[A-Za-z_][A-Za-z0-9_]*\}")
 
 
@@ -29,6 +31,8 @@ def title(task: TaskView) -> str:
         from .sweeps import element_title
 
         return clean(element_title(spec, task.sweep)[:MOST_TITLE])
+    if task.reduced and not (spec.name or spec.command):
+        return NOT_SHOWN
     return clean((spec.name or command_text(spec))[:MOST_TITLE])
 
 

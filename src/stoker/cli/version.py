@@ -27,5 +27,7 @@ def command(as_json: bool) -> None:
     print(f"stoker {__version__}")
     if server is None:
         tell("version.no_server")
-    else:
+    elif server.home:
         tell("version.server", version=server.version, home=server.home)
+    else:
+        tell("version.of_server", version=server.version)

@@ -111,9 +111,10 @@ def _holder(holder: HolderView) -> str:
         "owner": holder.owner,
         "where": placed_on(holder.node, holder.gpu_ids),
     }
+    key = "why.holder" if holder.task else "why.holder_unnamed"
     if holder.ends is None:
-        return words("why.holder", **known)
-    return words("why.holder_until", **known, until=clock(holder.ends))
+        return words(key, **known)
+    return words(f"{key}_until", **known, until=clock(holder.ends))
 
 
 def _place(place: PlaceView) -> str:

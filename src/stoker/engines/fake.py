@@ -44,6 +44,9 @@ class Behaviour(Struct, frozen=True, kw_only=True):
     run_for_s: float | None = 0.0
     """None: until it is stopped or `finish` is called."""
     code: int = 0
+    reason: str = ""
+    """What was found in its output when it failed, and the words there."""
+    detail: str = ""
     output: bytes = b""
     begins: bool = True
     """False: its command never begins, as on a node where nothing can be launched."""
@@ -195,7 +198,8 @@ class FakeEngine:
     def _time_over(self, id: str) -> None:
         run = self.runs.get(id)
         if run is not None and run.end is None:
-            self._end(run, _exited(run.behaviour.code))
+            does = run.behaviour
+            self._end(run, _exited(does.code, does.reason, does.detail))
 
     def _end(self, run: _Run, end: End) -> None:
         run.end = end
@@ -239,8 +243,8 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-def _exited(code: int) -> End:
-    return end_from_exit(cause="exit", code=code, signal=None, reason="", detail="")
+def _exited(code: int, reason: str = "", detail: str = "") -> End:
+    return end_from_exit(cause="exit", code=code, signal=None, reason=reason, detail=detail)
 
 
 def _cancelled(cause: str) -> End:

@@ -1,7 +1,7 @@
 """A task is handed over once more: a new one that remembers where it comes from.
 
 Who waits for one that has finished follows to the new one, in the same transaction: nobody waits
-for ever because a task was run again. An array may be handed over with only those of its elements
+for ever because a task was run again; another person's task stays as that person said. An array may be handed over with only those of its elements
 that failed; they keep their indices, and so their values.
 """
 
@@ -114,7 +114,8 @@ async def _after(flow: Flow, task: Task) -> tuple[str, ...]:
 
 
 async def _followers(flow: Flow, old: Task, spec: TaskSpec) -> list[Task]:
-    """Who waits for `old` and shall wait for the new one. Refuses a circle."""
+    """Who waits for `old` and shall wait for the new one: of the same owner, since nobody changes
+    what others have said. Refuses a circle."""
     depend.check_circle(flow, old.key, spec)
     elements = depend.awaited_elements(flow).get(old.id, []) if old.is_array else []
     waiting = {
@@ -124,7 +125,9 @@ async def _followers(flow: Flow, old: Task, spec: TaskSpec) -> list[Task]:
         if not has_begun(flow, follower)
     }
     rows = await flow.store.tasks(sorted(waiting))
-    return [row for row in rows if row.state in WAITING and not row.anyway]
+    return [
+        row for row in rows if row.state in WAITING and not row.anyway and row.owner == old.owner
+    ]
 
 
 def _redirected(after: tuple[str, ...], old: Task, new: Task) -> tuple[str, ...]:

@@ -170,6 +170,7 @@ def _card(room: Room, gpu: Gpu, use: CardUse | None, kept: Reservation | None) -
         gpu=gpu,
         task=tasks[0] if tasks else None,
         tasks=tasks,
+        busy=bool(tasks),
         kept_for=None if kept is None else str(kept.key),
         kept_since=None if kept is None else kept.since,
         memory_used_mib=use.memory_used_mib if use else None,

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from stoker.domain.dependency import comes_true
-from stoker.domain.errors import Conflict, StaleWrite
+from stoker.domain.errors import Conflict, NotAllowed, StaleWrite
 from stoker.domain.event import Deleted, Edited
 from stoker.domain.key import PLAIN, TaskKey
 from stoker.domain.lifecycle import LIVE, WAITING, Task
@@ -48,9 +48,15 @@ async def successors(flow: Flow, key: TaskKey) -> list[Task]:
 
 
 async def delete(
-    flow: Flow, key: TaskKey, by: str, *, with_successors: bool = False
+    flow: Flow,
+    key: TaskKey,
+    by: str,
+    *,
+    with_successors: bool = False,
+    only_of: str | None = None,
 ) -> list[TaskKey]:
-    """All of it or nothing; the tasks that are gone."""
+    """All of it or nothing; the tasks that are gone. Refused when successors that would go with it
+    are of others than `only_of`."""
     if key.element != PLAIN:
         raise Conflict("array_deletes_whole", id=str(key))
     async with flow.editing:
@@ -59,6 +65,9 @@ async def delete(
             if task.state in LIVE or is_live(flow, task.id):
                 raise Conflict("still_running", id=str(key))
             gone = [task, *(await successors(flow, key) if with_successors else [])]
+            others = sum(one.owner != only_of for one in gone) if only_of is not None else 0
+            if others:
+                raise NotAllowed("successors_not_yours", id=str(key), count=others)
             attempts = await flow.store.attempts_of([one.key for one in gone])
             try:
                 await _let_go(flow, {one.id for one in gone}, by)

@@ -23,6 +23,8 @@ PHRASES: dict[str, str] = {
     "top.load": "load {load}",
     "top.foreign": "not ours: {who}",
     "top.kept": "kept for #{task}",
+    "top.kept_unnamed": "kept for another person's task",
+    "top.busy": "another person's task",
     "top.free": "free",
     "top.keys": "c cancel  h hold  l log  w why  ? help  q quit",
     "top.keys_panel": "q back  arrows and PageUp, PageDown scroll",
@@ -59,6 +61,7 @@ PHRASES: dict[str, str] = {
     "top.why.gpu_ids_busy": "card {gpus} in use",
     "top.why.gpus_foreign": "needs {need} cards, {free} free; card {gpus} used by others",
     "top.why.gpus_kept": "cards kept for #{task}",
+    "top.why.gpus_kept_unnamed": "cards kept for a task that goes first",
     "top.why.gpu_memory_busy": "needs {need:size} on a card, {free:size} free",
     "top.why.gpu_utilisation": "needs a card {need} % idle",
     "top.why.reuse_blocked": "needs {need} cards that can be reused, {free} there",
@@ -78,5 +81,6 @@ PHRASES: dict[str, str] = {
     "top.why.queue_cards": "queue {queue}: {held} of {most} cards held",
     "top.why.queue_cards_each": "queue {queue}: {held} of your {most} cards held",
     "top.why.behind_owner": "after a task of {owner}",
+    "top.why.behind_unnamed": "after another person's task",
     "top.why.paused": "scheduling is paused",
 }  # fmt: skip

@@ -23,6 +23,8 @@ PHRASES: dict[str, str] = {
     "top.load": "负载 {load}",
     "top.foreign": "外部进程：{who}",
     "top.kept": "为任务 #{task} 预留",
+    "top.kept_unnamed": "为他人的任务预留",
+    "top.busy": "他人的任务",
     "top.free": "空闲",
     "top.keys": "c 中止  h 未就绪/就绪  l 日志  w 原因  ? 帮助  q 退出",
     "top.keys_panel": "q 返回  方向键与 PageUp、PageDown 滚动",
@@ -59,6 +61,7 @@ PHRASES: dict[str, str] = {
     "top.why.gpu_ids_busy": "GPU {gpus} 使用中",
     "top.why.gpus_foreign": "需 {need} 块 GPU，空闲 {free}；GPU {gpus} 有外部进程",
     "top.why.gpus_kept": "GPU 为任务 #{task} 预留",
+    "top.why.gpus_kept_unnamed": "GPU 为排在前面的任务预留",
     "top.why.gpu_memory_busy": "需显存 {need:size}，空闲 {free:size}",
     "top.why.gpu_utilisation": "需空闲 {need} % 的 GPU",
     "top.why.reuse_blocked": "需 {need} 块可复用 GPU，现有 {free}",
@@ -78,5 +81,6 @@ PHRASES: dict[str, str] = {
     "top.why.queue_cards": "队列 {queue}：已占 {held}/{most} 块",
     "top.why.queue_cards_each": "队列 {queue}：你已占 {held}/{most} 块",
     "top.why.behind_owner": "排在 {owner} 的任务之后",
+    "top.why.behind_unnamed": "排在他人的任务之后",
     "top.why.paused": "已停止调度",
 }  # fmt: skip

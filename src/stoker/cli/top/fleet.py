@@ -107,10 +107,13 @@ def _card(scene: Scene, card: CardView) -> Row:
 def _who(scene: Scene, card: CardView) -> Span:
     """Tasks on it, processes that are not ours, whom it is kept for."""
     said = [_named(scene, id) for id in card.tasks or ((card.task,) if card.task else ())]
+    if card.busy and not said:
+        said.append(words("top.busy"))
     said += [words("top.foreign", who=_foreign(entry)) for entry in card.foreign]
     tint = "yellow" if card.foreign else "cyan"
-    if card.kept_for is not None and not card.task:
-        said.append(words("top.kept", task=card.kept_for))
+    if card.kept_for is not None and not (card.task or card.busy):
+        kept = "top.kept" if card.kept_for else "top.kept_unnamed"
+        said.append(words(kept, task=card.kept_for))
         tint = "yellow"
     return (", ".join(said), tint) if said else (words("top.free"), "dim")
 
@@ -124,7 +127,7 @@ def _foreign(entry: str) -> str:
     """`account:pid:command` as people say it."""
     account, _, rest = entry.partition(":")
     pid, _, command = rest.partition(":")
-    return clean(f"{account} {command} ({pid})" if command else entry)
+    return clean(f"{account} {command} ({pid})" if command else f"{account} ({pid})")
 
 
 def _gib(mib: int) -> str:
