@@ -151,8 +151,17 @@ class ApiServer:
         """Await something in the server's loop."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
 
-    def add_person(self, name: str, *, scopes: Sequence[ScopeName] = SCOPES, **known: Any) -> str:
-        """Somebody new, and a token of theirs. The server must be a lab's."""
+    def add_person(
+        self,
+        name: str,
+        *,
+        scopes: Sequence[ScopeName] = SCOPES,
+        expires_at: datetime | None = None,
+        password_at: datetime | None = None,
+        **known: Any,
+    ) -> str:
+        """Somebody new, and a token of theirs: good until `expires_at`, for somebody who last gave
+        the password at `password_at`. The server must be a lab's."""
         token, book = new_secret(), self.flow.book
         person = Person(name=name, **known)
         credential = Credential(
@@ -160,7 +169,8 @@ class ApiServer:
             person=name,
             scopes=tuple(scopes),
             created_at=datetime.now(UTC),
-            expires_at=None,
+            expires_at=expires_at,
+            password_at=password_at,
         )
         changes = [Put("person", name, person), Put("credential", kept_as(token), credential)]
         self.run(book.amend(changes))
