@@ -38,6 +38,7 @@ SOAK: Parts = {
     "crash": [*PYTEST, "-m", "soak", "--timeout=3000", "tests/crash", f"--ignore={TAKEOVER}"],
     "takeover": [*PYTEST, "-m", "soak", "--timeout=900", TAKEOVER],
     "fuzz": [*PYTEST, "--timeout=1800", "tests/integration/api/test_fuzz.py"],
+    "fuzz-roles": [*PYTEST, "--timeout=1800", "tests/integration/api/test_fuzz_roles.py"],
     "crash-postgresql": [*PYTEST, "--timeout=3000", "tests/crash"],
     "fuzz-postgresql": [*PYTEST, "--timeout=1800", "tests/integration/api/test_fuzz.py"],
     "property": [*PYTEST, *PARALLEL, "--timeout=1800", "tests/property"],
@@ -51,6 +52,7 @@ SOAK_ENVIRON = {
     "STOKER_SOAK": "1",
 }
 OF_ONE_PART = {
+    "fuzz-roles": {"STOKER_FUZZ_EXAMPLES": "500"},
     "crash-postgresql": {"STOKER_TEST_DATABASE": "postgresql"},
     "fuzz-postgresql": {"STOKER_TEST_DATABASE": "postgresql", "STOKER_FUZZ_EXAMPLES": "300"},
 }
