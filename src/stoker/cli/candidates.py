@@ -33,6 +33,8 @@ ACTS_ON: dict[str, tuple[str, ...]] = {
     "release --anyway": ("waiting",), "logs": ("live", "finished"), "delete": ("waiting", "finished"),
 }  # fmt: skip
 """States of the tasks that a command is for; all of them for the others."""
+FOR_ALL = ("ls", "show", "why", "wait")
+"""Commands that are good for others' tasks too."""
 PATHS = {"FILE": FILE, "PATH": FILE, "FOLDER": FOLDER, "DIR": FOLDER}
 """By what the usage calls it."""
 PATH_NAMES = {"workdir": FOLDER, "stdout": FILE, "stderr": FILE, "argv": FILE}
@@ -86,7 +88,8 @@ def _tasks(verb: str, given: Sequence[str]) -> Iterator[Candidate]:
     typed = {id.removeprefix("#") for id in given}
     for task in _in_time(ask) or ():
         is_fit = verb != "ls" or task.array is not None  # only arrays have a list of their own
-        if is_fit and task.id not in typed:
+        is_mine = not task.reduced or verb in FOR_ALL
+        if is_fit and is_mine and task.id not in typed:
             yield Candidate(task.id, f"{state(task)}  {title(task)}")
 
 

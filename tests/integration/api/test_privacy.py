@@ -21,9 +21,11 @@ from stoker.api import reduced
 from stoker.api.app import ROUTES
 from stoker.api.route import Route
 from stoker.cli.run import COMMANDS
+from stoker.domain.person import Person
 from stoker.domain.task import fields
 from stoker.engines.base import CardUse, LaunchOrder, NodeSampled
 from stoker.engines.fake import Behaviour
+from stoker.lab.book import Put
 from tests.helpers.api_server import ApiServer, Reply, serving
 
 SECRET = ("CANARY-value", "CANARY-output", "CANARY-detail", "CANARY-foreign", "CANARY-home")
@@ -499,3 +501,52 @@ def test_commands_say_that_a_task_is_anothers(lab: Lab, tmp_path: Path) -> None:
     assert held.split()[1:3] == ["ana", "held"]
     assert held.endswith("·")
     assert "not yours: only ana and admins see what it runs" in shown
+
+
+def test_tab_offers_others_tasks_only_to_look_at(lab: Lab, tmp_path: Path) -> None:
+    lab.server.others_see("queue")
+
+    def offered(verb: str) -> str:
+        return run_as_bo(lab, tmp_path, "__complete", "zsh", verb, "").stdout.decode()
+
+    assert lab.waits in offered("why").split()
+    assert lab.own in offered("cancel").split()
+    assert lab.waits not in offered("cancel").split()
+
+
+# ---- nobody is named where others are not there
+
+
+def test_who_goes_first_is_not_said_where_others_are_not_there(tmp_path: Path) -> None:
+    with serving(tmp_path, behave, is_lab=True) as server:
+        ana, bo = server.add_person("ana"), server.add_person("bo")
+        server.others_see("nothing")
+
+        def submitted(token: str, **spec: object) -> str:
+            reply = server.request("POST", "/tasks", {"command": ["x"]} | spec, token=token)
+            return str(reply.json["id"])
+
+        submitted(ana, name="forever", gpus=2)
+        first = submitted(ana, gpus=4)
+        mine = submitted(bo, gpus=1)
+
+        def reasons(token: str) -> list[Any]:
+            found: list[Any] = server.request("GET", f"/tasks/{mine}/why", token=token).json[
+                "reasons"
+            ]
+            return found
+
+        server.until(lambda: "gpus_kept_unnamed" in [reason["code"] for reason in reasons(bo)])
+        assert "task" not in reasons(bo)[0]["values"]
+        assert "somebody's task" in reasons(bo)[0]["message"]
+        cards = server.request("GET", "/nodes", token=bo).json[0]["cards"]
+        assert [card["kept_for"] for card in cards] == [""] * 4
+        theirs = server.request("GET", "/nodes", token=ana).json[0]["cards"]
+        assert [card["kept_for"] for card in theirs] == [first] * 4
+        assert sum(card["task"] is not None for card in theirs) == 2
+
+        server.run(server.flow.book.amend([Put("person", "ana", Person(name="ana", weight=-1))]))
+        server.until(lambda: "behind_unnamed" in [reason["code"] for reason in reasons(bo)])
+        detail = server.request("GET", f"/tasks/{mine}", token=bo)
+        assert b"ana" not in detail.body
+        assert "behind_unnamed" in [reason["code"] for reason in detail.json["waits"]]
