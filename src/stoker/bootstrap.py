@@ -186,7 +186,7 @@ async def _serve(
     app = create_app(
         flow=flow,
         readers=readers,
-        identify=one_person(_token(home), pwd.getpwuid(os.getuid()).pw_name),
+        identify=one_person(_token(home), pwd.getpwuid(os.getuid()).pw_name, book),
         version=__version__,
         home=str(home),
         listen_host=split_address(settings.listen)[0],

@@ -14,12 +14,13 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
+from stoker.access.passwords import Passwords
 from stoker.access.tokens import Identify, kept_as, new_secret, of_book, one_person
 from stoker.api.app import App, create_app
 from stoker.api.serve import Server, listen
@@ -46,8 +47,13 @@ NODE = Node(
 
 
 class Clock:
+    """The true time, and as much later as a test says."""
+
+    def __init__(self) -> None:
+        self.ahead = timedelta()
+
     def now(self) -> datetime:
-        return datetime.now(UTC)
+        return datetime.now(UTC) + self.ahead
 
 
 class Reply:
@@ -71,17 +77,20 @@ class ApiServer:
         records: str | Path,
         *,
         is_lab: bool = False,
+        plain_http: bool = False,
         host_names: Sequence[str] = (),
     ) -> None:
         """With `is_lab` nobody is known until `add_person`; else there is the one person."""
         self.home, self.behave, self.records, self.is_lab = home, behave, records, is_lab
-        self.host_names = host_names
+        self.plain_http, self.host_names = plain_http, host_names
         self.token = secrets.token_urlsafe(32)
+        self.clock = Clock()
         self.engine: FakeEngine
         self.flow: Flow
         self.app: App
         self.server: Server
         self.port = 0
+        self.passwords = Passwords()
         self._loop: asyncio.AbstractEventLoop
         self._ready = threading.Event()
         self._failed: BaseException | None = None
@@ -116,7 +125,9 @@ class ApiServer:
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
 
     def headers(self, with_body: bool = False, token: str | None = None) -> dict[str, str]:
-        known = {"Authorization": f"Bearer {token or self.token}"}
+        """`token`: whose, if not the one person's; "" = nobody's."""
+        shown = self.token if token is None else token
+        known = {"Authorization": f"Bearer {shown}"} if shown else {}
         return known | ({"Content-Type": "application/json"} if with_body else {})
 
     def submit(self, **spec: object) -> str:
@@ -156,6 +167,7 @@ class ApiServer:
         name: str,
         *,
         scopes: Sequence[ScopeName] = SCOPES,
+        password: str | None = None,
         expires_at: datetime | None = None,
         password_at: datetime | None = None,
         **known: Any,
@@ -163,16 +175,17 @@ class ApiServer:
         """Somebody new, and a token of theirs: good until `expires_at`, for somebody who last gave
         the password at `password_at`. The server must be a lab's."""
         token, book = new_secret(), self.flow.book
+        kept = "" if password is None else self.run(self.passwords.hashed(password))
         person = Person(name=name, **known)
         credential = Credential(
             kind="token",
             person=name,
             scopes=tuple(scopes),
-            created_at=datetime.now(UTC),
+            created_at=self.clock.now(),
             expires_at=expires_at,
             password_at=password_at,
         )
-        changes = [Put("person", name, person), Put("credential", kept_as(token), credential)]
+        changes = [Put("person", name, person, kept), Put("credential", kept_as(token), credential)]
         self.run(book.amend(changes))
         return token
 
@@ -221,7 +234,7 @@ class ApiServer:
                 store=store,
                 engine=self.engine,
                 logs=LogFolder(self.home / "logs"),
-                clock=Clock(),
+                clock=self.clock,
                 new_attempt=lambda: secrets.token_hex(16),
                 book=book,
             )
@@ -243,7 +256,7 @@ class ApiServer:
 
     def _identify(self) -> Identify:
         if not self.is_lab:
-            return one_person(self.token, "ana")
+            return one_person(self.token, "ana", self.flow.book)
         return of_book(self.flow.book, self.flow.clock)
 
     async def _listen(self, readers: Any) -> None:
@@ -253,6 +266,7 @@ class ApiServer:
             identify=self._identify(),
             version="0.0.0",
             home=str(self.home),
+            plain_http=self.plain_http,
             host_names=self.host_names,
         )
         self.server = Server(self.app)
@@ -316,11 +330,18 @@ def serving(
     records: str | Path = "",
     *,
     is_lab: bool = False,
+    plain_http: bool = False,
     host_names: Sequence[str] = (),
 ) -> Iterator[ApiServer]:
     """A server for the time of the block, with records in its home unless they are elsewhere."""
-    where = records or home / "stoker.db"
-    server = ApiServer(home, behave, where, is_lab=is_lab, host_names=host_names)
+    server = ApiServer(
+        home,
+        behave,
+        records or home / "stoker.db",
+        is_lab=is_lab,
+        plain_http=plain_http,
+        host_names=host_names,
+    )
     server.start()
     try:
         yield server

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from stoker.domain.person import SCOPES, Person, ScopeName
 
@@ -31,9 +31,11 @@ class Caller(Struct, frozen=True):
         return self.is_admin or owner == self.person.name
 
 
-def the_one(name: str) -> Caller:
-    """The one person of a Stoker that serves nobody else."""
-    return Caller(Person(name=name, role="admin"), frozenset(SCOPES))
+def the_one(name: str, known: Person | None = None) -> Caller:
+    """The one person of a Stoker that serves nobody else, with the settings that are `known`."""
+    person = known or Person(name=name)
+    always = structs.replace(person, role="admin", locked=False, expires=None, must_change=False)
+    return Caller(always, frozenset(SCOPES))
 
 
 NOBODY = Caller(Person(name=""), frozenset())

@@ -1,26 +1,33 @@
 """Tokens: how they look, under what name they are kept, and whom they stand for.
 
-Only the hash of a token is kept. 256 random bits need no slow hash: nobody can try them all.
+Only the hash of a token is kept. 256 random bits need no slow hash: nobody can try them all. A
+browser's session is kept the same way; it also ends when nobody uses it.
 """
 
 from __future__ import annotations
 
 import hmac
 import secrets
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from hashlib import sha256
-from typing import Protocol
+from typing import Literal, Protocol
 
 from stoker.domain.errors import AppError, NotAllowed
 from stoker.domain.person import SCOPES, Credential, Person
 from stoker.lab.book import Book
 
 from .caller import Caller, the_one
+from .uses import Uses
 
 PREFIX = "stk_"
 FRESH = timedelta(minutes=15)
 """So long after the password was given, an admin is believed to sit there still."""
+IDLE = timedelta(hours=8)
+"""A session that nobody uses for so long is over. Uses are written down now and then only, so it
+may be a little less."""
+ID_DIGITS = 12
+
+Mode = Literal["one_person", "lab"]
 
 
 class Clock(Protocol):
@@ -33,45 +40,119 @@ def new_secret() -> str:
 
 
 def kept_as(secret: str) -> str:
-    return sha256(secret.encode()).hexdigest()
+    return sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-Identify = Callable[[str, str], Caller]
-"""Whom a bearer token stands for, and the address it came from. Raises NotAllowed."""
+def public_id(hashed: str) -> str:
+    """What people call a token by: enough to tell it from others, too little to use it."""
+    return hashed[:ID_DIGITS]
 
 
-def one_person(token: str, name: str) -> Identify:
+def csrf_of(session: str) -> str:
+    """What a page must send along with its session, to show that it has read our answers."""
+    return hmac.new(session.encode("utf-8", "surrogatepass"), b"stoker csrf", sha256).hexdigest()
+
+
+class Identify(Protocol):
+    """Whom a token or a session stands for. `origin` is the address that it came from."""
+
+    @property
+    def mode(self) -> Mode: ...
+
+    def token(self, given: str, origin: str) -> Caller:
+        """Raises NotAllowed."""
+        ...
+
+    def session(self, given: str, origin: str) -> Caller:
+        """Raises NotAllowed."""
+        ...
+
+    def is_good(self, who: Caller) -> bool:
+        """Whether what was said of this caller still holds."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def one_person(token: str, name: str, book: Book | None = None) -> Identify:
     """There is one token and one person."""
     if len(token) < 16:
         raise ValueError("a token of fewer than 16 characters protects nothing")
-    caller, expected = the_one(name), token.encode()
-
-    def identify(given: str, _origin: str) -> Caller:
-        if not hmac.compare_digest(given.encode(), expected):
-            raise NotAllowed("bad_token")
-        return caller
-
-    return identify
+    return _OnePerson(token, name, book)
 
 
 def of_book(book: Book, clock: Clock) -> Identify:
-    """Tokens of everybody in the book."""
+    """Tokens and sessions of everybody in the book."""
+    return _OfBook(book, clock)
 
-    def identify(given: str, origin: str) -> Caller:
-        hashed = kept_as(given)
-        credential = book.credentials.get(hashed)
-        if credential is None or credential.kind != "token":
+
+class _OnePerson:
+    mode: Mode = "one_person"
+
+    def __init__(self, token: str, name: str, book: Book | None) -> None:
+        self._expected, self._book = token.encode(), book
+        self._caller = the_one(name)
+        self._known: Person | None = None
+
+    def token(self, given: str, origin: str) -> Caller:
+        if not hmac.compare_digest(given.encode(), self._expected):
             raise NotAllowed("bad_token")
-        return caller_of(book, clock, hashed, credential, origin)
+        known = None if self._book is None else self._book.people.get(self._caller.name)
+        if known is not self._known:
+            self._known, self._caller = known, the_one(self._caller.name, known)
+        return self._caller
 
-    return identify
+    def session(self, given: str, origin: str) -> Caller:
+        raise NotAllowed("no_token")
+
+    def is_good(self, who: Caller) -> bool:
+        return True
+
+    def close(self) -> None:
+        """There is nothing to end."""
+
+
+class _OfBook:
+    mode: Mode = "lab"
+
+    def __init__(self, book: Book, clock: Clock) -> None:
+        self._book, self._clock = book, clock
+        self._uses = Uses(book)
+
+    def token(self, given: str, origin: str) -> Caller:
+        return self._caller("token", given, origin)
+
+    def session(self, given: str, origin: str) -> Caller:
+        return self._caller("session", given, origin)
+
+    def is_good(self, who: Caller) -> bool:
+        credential = self._book.credentials.get(who.credential)
+        if credential is None:
+            return False
+        try:
+            now = caller_of(self._book, self._clock, who.credential, credential, who.origin)
+        except NotAllowed:
+            return False
+        return now.is_admin == who.is_admin
+
+    def close(self) -> None:
+        self._uses.close()
+
+    def _caller(self, kind: str, given: str, origin: str) -> Caller:
+        hashed = kept_as(given)
+        credential = self._book.credentials.get(hashed)
+        if credential is None or credential.kind != kind:
+            raise NotAllowed("bad_token" if kind == "token" else "session_expired")
+        caller = caller_of(self._book, self._clock, hashed, credential, origin)
+        self._uses.saw(hashed, credential, self._clock.now())
+        return caller
 
 
 def caller_of(book: Book, clock: Clock, hashed: str, credential: Credential, origin: str) -> Caller:
     """The person behind a credential, if both are still good. Raises NotAllowed."""
     now = clock.now()
-    if credential.expires_at is not None and credential.expires_at <= now:
-        raise NotAllowed("token_expired")
+    if has_expired(credential, now):
+        raise NotAllowed("session_expired" if credential.kind == "session" else "token_expired")
     person = book.people.get(credential.person)
     if person is None:
         raise NotAllowed("bad_token")
@@ -88,6 +169,13 @@ def caller_of(book: Book, clock: Clock, hashed: str, credential: Credential, ori
     )
 
 
+def has_expired(credential: Credential, now: datetime) -> bool:
+    if credential.expires_at is not None and credential.expires_at <= now:
+        return True
+    used_at = credential.used_at or credential.created_at
+    return credential.kind == "session" and used_at + IDLE <= now
+
+
 def refusal_of(person: Person, now: datetime) -> AppError | None:
     """Why this person may not come in at all."""
     if person.locked:
@@ -95,3 +183,9 @@ def refusal_of(person: Person, now: datetime) -> AppError | None:
     if person.expires is not None and now.astimezone().date() > person.expires:
         return NotAllowed("account_expired", day=person.expires.isoformat())
     return None
+
+
+def everything_of(book: Book, person: str, *, but: str = "") -> list[str]:
+    """The hashes of all tokens, sessions and codes of this person, but for one."""
+    found = book.credentials.items()
+    return [hashed for hashed, kept in found if kept.person == person and hashed != but]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -10,14 +11,17 @@ from litestar import Litestar, Request, Response
 from litestar.types import Receive, Scope, Send
 
 from stoker.access.fairuse import FairUse
+from stoker.access.login import Login
+from stoker.access.passwords import Passwords
 from stoker.access.tokens import Identify
 from stoker.flow.context import Flow
 from stoker.store.readers import Readers
 
-from . import events, export, logs, meta, nodes, queue, tasks, why
+from . import events, export, login, logs, me, meta, nodes, queue, tasks, tokens, why
 from .auth import Gate, Hosts
 from .errors import refuse
 from .front import PATH, front_page
+from .login import ask_system
 from .openapi import build_document
 from .route import PREFIX, Parts, Route, to_handler
 from .streams import Streams
@@ -30,15 +34,29 @@ ROUTES: tuple[Route, ...] = (
     *logs.ROUTES,
     *events.ROUTES,
     *nodes.ROUTES,
+    *login.ROUTES,
+    *me.ROUTES,
+    *tokens.ROUTES,
     *meta.ROUTES,
 )
+
+
+IDENTITY_KINDS = frozenset({"person", "credential"})
+"""A change of one of these may end somebody's streams."""
 
 
 class App:
     """What uvicorn serves. `close` ends the streams; it is called when shutdown begins."""
 
-    def __init__(self, gate: Gate, litestar: Litestar, streams: Streams) -> None:
+    def __init__(
+        self,
+        gate: Gate,
+        litestar: Litestar,
+        streams: Streams,
+        closing: Sequence[Callable[[], None]],
+    ) -> None:
         self._gate, self.litestar, self._streams = gate, litestar, streams
+        self._closing = closing
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope.get("scheme") == "https":
@@ -47,6 +65,8 @@ class App:
 
     def close(self) -> None:
         self._streams.close()
+        for close in self._closing:
+            close()
 
 
 def create_app(
@@ -58,17 +78,30 @@ def create_app(
     home: str,
     listen_host: str = "127.0.0.1",
     host_names: Iterable[str] = (),
+    plain_http: bool = False,
 ) -> App:
-    """The API over this flow. It answers to loopback names, the host it listens on, `host_names`."""
-    streams = Streams()
+    """The API over this flow. It answers to loopback names, the host it listens on, `host_names`.
+
+    With `plain_http`, browsers may log in without TLS under every name of this server.
+    """
+    is_lab = identify.mode == "lab"
+    streams = Streams(is_good=identify.is_good if is_lab else None)
+    passwords, people = Passwords(), None
+    if is_lab:
+        people = Login(flow.book, flow.clock, partial(ask_system, flow), passwords)
+        flow.book.listen(lambda kinds: streams.review() if kinds & IDENTITY_KINDS else None)
     parts = Parts(
         flow=flow,
         readers=readers,
         streams=streams,
+        passwords=passwords,
         version=version,
         home=home,
         document=msgspec.json.encode(build_document(ROUTES, version=version)),
         fair_use=FairUse(flow.book, home),
+        mode=identify.mode,
+        login=people,
+        plain_http=plain_http,
     )
     litestar = Litestar(
         [*(to_handler(route, parts) for route in ROUTES), front_page()],
@@ -81,8 +114,12 @@ def create_app(
         identify=identify,
         hosts=Hosts.for_listener(listen_host, host_names),
         open_paths=[PATH, *(PREFIX + r.path for r in ROUTES if r.access == "open")],
+        plain_http=plain_http,
     )
-    return App(gate, litestar, streams)
+    closing = [identify.close, passwords.close]
+    if people is not None:
+        closing.append(people.close)
+    return App(gate, litestar, streams, closing)
 
 
 HSTS = (b"strict-transport-security", b"max-age=31536000")

@@ -6,7 +6,8 @@ with unknown fields refused. Every refusal names the field, or the byte.
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 import msgspec
 from litestar.types import Receive, Scope
@@ -17,6 +18,8 @@ from stoker.domain.errors import InvalidSpec
 from .errors import Refused
 
 MOST_BODY_BYTES = 32 << 20
+MOST_OPEN_BODY_BYTES = 64 << 10
+"""Where anybody may send one."""
 
 T = TypeVar("T")
 
@@ -55,6 +58,24 @@ def decode(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
         raise InvalidSpec("not_utf8", offset=_first_bad_byte(body)) from None
     except msgspec.DecodeError as error:
         raise explain_validation(str(error)) from error
+
+
+def completed(body: bytes, usual: Mapping[str, Any]) -> bytes:
+    """A task, or a batch of them, with the fields that it does not say. What is no task at all is
+    left as it is: `decode` says what is wrong with it."""
+    if not usual:
+        return body
+    try:
+        said = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return body
+    if not isinstance(said, dict):
+        return body
+    tasks = said.get("tasks")
+    if isinstance(tasks, list):
+        said["tasks"] = [{**usual, **task} if isinstance(task, dict) else task for task in tasks]
+        return msgspec.json.encode(said)
+    return msgspec.json.encode({**usual, **said})
 
 
 def _check_headers(scope: Scope, most: int) -> None:

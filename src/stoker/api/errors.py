@@ -54,7 +54,9 @@ STATUS_OF_CODE = {
     "no_token": 401,
     "bad_token": 401,
     "token_expired": 401,
+    "session_expired": 401,
     "not_found": 404,
+    "unknown_token": 404,
     "method_not_allowed": 405,
     "body_too_large": 413,
     "task_too_large": 413,
@@ -62,11 +64,17 @@ STATUS_OF_CODE = {
     "not_json_type": 415,
     "unknown_host": 421,
     "if_match_missing": 428,
+    "too_many_logins": 429,
     "too_many_streams": 429,
     "too_many_submits": 429,
+    "logins_busy": 503,
+    "login_unreachable": 503,
 }
 """Codes that say more than their class."""
 RETRY_AFTER_S = 5
+"""Unless the error knows better: its value `retry_after_s`."""
+LANGUAGE = "stoker.language"
+"""Where the wall leaves in the scope what the caller has chosen."""
 
 
 class Refused(RequestError):
@@ -110,17 +118,18 @@ def refuse(error: Exception, scope: Scope) -> Answer:
     if status == 401:
         headers.append((b"www-authenticate", b'Bearer realm="stoker"'))
     if status in (429, 503):
-        wait_s = known.values.get("retry_after_s", RETRY_AFTER_S)
-        headers.append((b"retry-after", str(wait_s).encode()))
+        seconds = known.values.get("retry_after_s", RETRY_AFTER_S)
+        headers.append((b"retry-after", str(seconds).encode("ascii")))
     return json_answer(problem(known, language_of(scope)), status, headers)
 
 
 def language_of(scope: Scope) -> str:
-    """The language of the answer, by Accept-Language."""
+    """The language of the answer: by Accept-Language, else the one that the caller has chosen."""
     for name, value in scope["headers"]:
         if name == b"accept-language":
             return _language(value)
-    return _language(b"")
+    chosen: str = scope.get(LANGUAGE) or _language(b"")  # type: ignore[assignment]
+    return chosen
 
 
 def log_unforeseen(error: BaseException, scope: Scope) -> None:

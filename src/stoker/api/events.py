@@ -62,7 +62,7 @@ async def stream_events(call: Call[EventStreamQuery, None]) -> EventStream:
     last = call.header(b"last-event-id")
     if last is not None:
         after = _resumed(last, call.parts.readers.identity)
-    return call.parts.streams.answer(_follow(call, after))
+    return call.parts.streams.answer(_follow(call, after), call.who)
 
 
 ROUTES = (list_events, stream_events)

@@ -17,6 +17,7 @@ from litestar.types import Send
 from msgspec import Meta, Struct
 from typing_extensions import override
 
+from stoker.access.caller import Caller
 from stoker.domain.errors import Conflict, InvalidSpec, NotAllowed, UnknownTask
 from stoker.domain.key import PLAIN, TaskKey, parse_key
 from stoker.domain.outcome import Outcome
@@ -118,7 +119,8 @@ async def export_tasks(call: Call[ExportQuery, None]) -> Download:
     wish = await asyncio.to_thread(_wish, parts.readers, query, owner)
     columns = tuple(dict.fromkeys(query.column)) or COLUMNS
     chunks = _written(_pages(parts.readers, wish), columns, query, call.language)
-    return Download(parts.streams, _stepwise(chunks, parts.streams.reading), MEDIA[query.format])
+    frames = _stepwise(chunks, parts.streams.reading)
+    return Download(parts.streams, frames, MEDIA[query.format], call.who)
 
 
 ROUTES = (export_tasks,)
@@ -129,9 +131,9 @@ class Download(EventStream):
 
     stalled_s = STALLED_S
 
-    def __init__(self, streams: Streams, chunks: Frames, headers: Headers) -> None:
+    def __init__(self, streams: Streams, chunks: Frames, headers: Headers, who: Caller) -> None:
         streams.check()
-        super().__init__(streams, chunks)
+        super().__init__(streams, chunks, who)
         self.headers = headers
 
     @override

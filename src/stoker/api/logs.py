@@ -121,7 +121,7 @@ async def stream_log(call: Call[LogStreamQuery, None]) -> EventStream:
     if last is not None:
         offset = parse_integer(last, field="Last-Event-ID")
     offset = await _begin(call, offset)
-    return call.parts.streams.answer(_follow(call, key, offset))
+    return call.parts.streams.answer(_follow(call, key, offset), call.who)
 
 
 ROUTES = (read_log, stream_log)

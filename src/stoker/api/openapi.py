@@ -32,7 +32,14 @@ NODE = {
     "description": "A node's name",
     "schema": {"type": "string", "minLength": 1},
 }
-IN_PATH = {"{id}": TASK_ID, "{node}": NODE}
+TOKEN = {
+    "name": "token",
+    "in": "path",
+    "required": True,
+    "description": "A token's or session's `id`: twelve digits",
+    "schema": {"type": "string", "pattern": "^[0-9a-f]{12}$"},
+}
+IN_PATH = {"{id}": TASK_ID, "{node}": NODE, "{token}": TOKEN}
 IF_MATCH = {
     "name": "If-Match",
     "in": "header",
@@ -40,13 +47,14 @@ IF_MATCH = {
     "description": "The task's `version` that the edit was made for",
     "schema": {"type": "string", "pattern": '^("[0-9]{1,18}"|[0-9]{1,18})$'},
 }
+SESSION = {"type": "apiKey", "in": "cookie", "name": "__Host-stoker"}
 ANY_ROUTE = (400, 403, 421, 422, 500, 503)
 """Bytes that are not UTF-8, foreign origin, foreign host, bad parameters, a fault of ours, a disk
 that refuses."""
 WHY = {
     400: "Not JSON, or not UTF-8",
     401: "No token, or not the right one",
-    403: "Sent by a page of another site",
+    403: "Sent by a page of another site, or not allowed to this person or token",
     404: "There is no such thing",
     409: "It is not in a state for that",
     412: "Somebody changed it after that version",
@@ -55,7 +63,7 @@ WHY = {
     421: "Not a host name of this server",
     422: "A field or parameter is wrong; it is named",
     428: "The version it is about (If-Match) was not said",
-    429: "Too many streams are open",
+    429: "Too many at the moment: Retry-After says when to come back",
     500: "A fault of the server",
     503: "The disk or the node does not answer; try again later",
 }
@@ -77,9 +85,9 @@ def build_document(routes: Sequence[Route], *, version: str) -> dict[str, Any]:
         "paths": paths,
         "components": {
             "schemas": components,
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}, "session": SESSION},
         },
-        "security": [{"token": []}],
+        "security": [{"token": []}, {"session": []}],
     }
 
 

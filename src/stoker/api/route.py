@@ -20,6 +20,9 @@ from litestar.types import ASGIApp, Scope
 
 from stoker.access.caller import NOBODY, Caller
 from stoker.access.fairuse import FairUse
+from stoker.access.login import Login
+from stoker.access.passwords import Passwords
+from stoker.access.tokens import Mode
 from stoker.domain.errors import InvalidSpec, UnknownTask
 from stoker.domain.key import TaskKey, parse_key
 from stoker.domain.lifecycle import Task
@@ -30,7 +33,7 @@ from stoker.store.readers import Readers
 from stoker.wire import TaskView
 
 from .answer import Answer, json_answer
-from .body import ClientGone, decode, read_body
+from .body import MOST_BODY_BYTES, MOST_OPEN_BODY_BYTES, ClientGone, completed, decode, read_body
 from .errors import Refused, language_of, refuse
 from .permit import Access, OnTask, permit
 from .query import NoQuery, Query, parse_query
@@ -55,11 +58,17 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     flow: Flow
     readers: Readers
     streams: Streams
+    passwords: Passwords
     version: str
     home: str
     document: bytes
     """The OpenAPI description."""
     fair_use: FairUse
+    mode: Mode
+    login: Login | None
+    """How people come in; None where there is one person, who need not."""
+    plain_http: bool = False
+    """Sessions without TLS are allowed under any name of this server."""
 
 
 class Call(Generic[Q, B]):
@@ -153,6 +162,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     """Statuses of its own, beside those that any route may answer."""
     versioned: bool
     """Wants the version that the caller has seen, as If-Match."""
+    completes: bool
+    """Fields of a task that the body leaves out are as the caller usually wants them."""
 
     @property
     def name(self) -> str:
@@ -178,6 +189,7 @@ def route(
     headers: dict[str, str] | None = None,
     refusals: tuple[int, ...] = (),
     versioned: bool = False,
+    completes: bool = False,
 ) -> Callable[[Callable[[Call[Q, B]], Awaitable[object]]], Route]:
     """Declares the decorated function as a route. Who may call it must be said."""
     assert (scope is None) == (access == "open"), f"{path}: what must a token be good for?"
@@ -199,6 +211,7 @@ def route(
             headers=headers or {},
             refusals=refusals,
             versioned=versioned,
+            completes=completes,
         )
 
     return declare
@@ -208,6 +221,7 @@ def to_handler(declared: Route, parts: Parts) -> HTTPRouteHandler:
     """The route as Litestar takes it."""
     decoder = None if declared.body is None else msgspec.json.Decoder(declared.body)
     handle, query_kind, status = declared.handle, declared.query, declared.status
+    most = MOST_OPEN_BODY_BYTES if declared.access == "open" else MOST_BODY_BYTES
 
     async def run(request: Request[Any, Any, Any]) -> ASGIApp:
         scope = request.scope
@@ -215,7 +229,9 @@ def to_handler(declared: Route, parts: Parts) -> HTTPRouteHandler:
             query = parse_query(scope["query_string"], query_kind)
             raw, body = b"", None
             if decoder is not None:
-                raw = await read_body(scope, request.receive)
+                raw = await read_body(scope, request.receive, most)
+                if declared.completes:
+                    raw = completed(raw, _usual(scope))
                 body = decode(raw, decoder)
             call = Call(parts, scope, query, body, len(raw))
             if declared.scope is not None:
@@ -235,6 +251,11 @@ def to_handler(declared: Route, parts: Parts) -> HTTPRouteHandler:
         status_code=status,  # Litestar would say 204 for DELETE; ours is in the answer itself
         name=declared.name,
     )(run)
+
+
+def _usual(scope: Scope) -> dict[str, Any]:
+    """Fields of tasks as the caller usually wants them."""
+    return cast("Caller", scope.get(CALLER, NOBODY)).person.defaults
 
 
 async def _nobody(scope: Scope, receive: Any, send: Any) -> None:

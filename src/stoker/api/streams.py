@@ -2,18 +2,20 @@
 
 Nothing is queued: a frame is made when the client has taken the one before. A client that takes
 nothing is dropped. `Streams.close` ends every stream at shutdown, so that none holds it up; the
-client comes back with the id of the last frame it had.
+client comes back with the id of the last frame it had. A stream whose caller may no longer come in
+(logged out, locked, expired) is ended within a second.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 
 from litestar.types import Receive, Scope, Send
 
+from stoker.access.caller import Caller
 from stoker.domain.errors import AppError
 
 from .answer import EVENT_STREAM
@@ -29,6 +31,9 @@ MOST_STREAMS = 512
 MOST_READING = 2
 """Streams that have a thread read for them at the same time: threads are for everybody."""
 
+LOOK_S = 0.5
+"""How late it may be noticed that the time of a token or an account is up."""
+
 Frames = AsyncGenerator[bytes, None]
 
 
@@ -43,16 +48,21 @@ def frame(data: bytes, *, event: str = "", id: int | str | None = None) -> bytes
 class Streams:
     """Every open stream."""
 
-    def __init__(self, most: int = MOST_STREAMS) -> None:
-        self._most = most
+    def __init__(
+        self, most: int = MOST_STREAMS, is_good: Callable[[Caller], bool] | None = None
+    ) -> None:
+        """`is_good`: whether a caller may still come in; without it everybody may."""
+        self._most, self._is_good = most, is_good
         self._closing = asyncio.Event()
+        self._watched: set[EventStream] = set()
+        self._watching: asyncio.Task[None] | None = None
         self.reading = asyncio.Semaphore(MOST_READING)
         self.open = 0
 
-    def answer(self, frames: Frames) -> EventStream:
-        """A stream of these frames. Refused when there are too many already."""
+    def answer(self, frames: Frames, who: Caller) -> EventStream:
+        """A stream of these frames for this caller. Refused when there are too many already."""
         self.check()
-        return EventStream(self, frames)
+        return EventStream(self, frames, who)
 
     def check(self) -> None:
         """Refuse when there are too many already."""
@@ -66,6 +76,28 @@ class Streams:
     async def closed(self) -> None:
         await self._closing.wait()
 
+    def review(self) -> None:
+        """End those whose caller may no longer come in."""
+        for stream in list(self._watched):
+            if self._is_good is not None and not self._is_good(stream.who):
+                stream.end()
+
+    def watch(self, stream: EventStream) -> None:
+        """From now on, until `unwatch`."""
+        if self._is_good is None:
+            return
+        self._watched.add(stream)
+        if self._watching is None or self._watching.done():
+            self._watching = asyncio.create_task(self._look())
+
+    def unwatch(self, stream: EventStream) -> None:
+        self._watched.discard(stream)
+
+    async def _look(self) -> None:
+        while self._watched:
+            self.review()
+            await asyncio.sleep(LOOK_S)
+
 
 class EventStream:
     """One stream, as an ASGI application."""
@@ -73,13 +105,19 @@ class EventStream:
     headers = EVENT_STREAM
     stalled_s = STALLED_S
 
-    def __init__(self, streams: Streams, frames: Frames) -> None:
-        self._streams, self._frames = streams, frames
+    def __init__(self, streams: Streams, frames: Frames, who: Caller) -> None:
+        self._streams, self._frames, self.who = streams, frames, who
+        self._ended = asyncio.Event()
         self.is_whole = False
         """Every frame was sent."""
 
+    def end(self) -> None:
+        """Its caller may no longer read."""
+        self._ended.set()
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._streams.open += 1
+        self._streams.watch(self)
         tasks: list[asyncio.Task[None]] = []
         try:
             await send(
@@ -89,10 +127,12 @@ class EventStream:
                 asyncio.create_task(self._pump(scope, send)),
                 asyncio.create_task(_gone(receive)),
                 asyncio.create_task(self._streams.closed()),
+                asyncio.create_task(_set(self._ended)),
             ]
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._streams.open -= 1
+            self._streams.unwatch(self)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -123,3 +163,7 @@ class EventStream:
 async def _gone(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+async def _set(event: asyncio.Event) -> None:
+    await event.wait()

@@ -82,6 +82,7 @@ class TaskQuery(Query, frozen=True, kw_only=True):
     status=201,
     answer=Created,
     refusals=(409, 413, 429),
+    completes=True,
 )
 async def submit(call: Call[NoQuery, Submission]) -> Created:
     """Hand over one task. It is recorded when this is answered."""
@@ -102,6 +103,7 @@ async def submit(call: Call[NoQuery, Submission]) -> Created:
     status=201,
     answer=BatchCreated,
     refusals=(409, 413, 429),
+    completes=True,
 )
 async def submit_batch(call: Call[NoQuery, Batch]) -> BatchCreated:
     """Hand over many tasks: all are recorded, or none."""

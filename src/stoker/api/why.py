@@ -33,6 +33,7 @@ async def why_task(call: Call[NoQuery, None]) -> WhyView:
     body=Submission,
     answer=WhyView,
     refusals=(409,),
+    completes=True,
 )
 async def preview_task(call: Call[NoQuery, Submission]) -> WhyView:
     """What would happen to this task if it were handed over now."""

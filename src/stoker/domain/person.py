@@ -65,5 +65,21 @@ class Credential(Struct, frozen=True, kw_only=True):
     password_at: datetime | None = None
     """When the person last gave the password with it; None for a token that was made for programs,
     which nobody can ask again."""
-    csrf: str = ""
-    """Of a session: the hash of what its page must send along."""
+    by_code: bool = False
+    """Made with a one-time code: a password can be chosen without an old one."""
+
+
+class Failures(Struct, frozen=True):
+    """Log-ins in a row that failed."""
+
+    count: int
+    last: datetime
+
+
+class Tries(Struct, frozen=True, kw_only=True):
+    """What must be known of log-ins after a restart."""
+
+    failed: dict[str, Failures]
+    """By whom and from where."""
+    places: dict[str, tuple[str, ...]]
+    """Addresses that a person came from, the newest last."""

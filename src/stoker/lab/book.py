@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import structs
 
-from stoker.domain.person import Credential, Person
+from stoker.domain.person import Credential, Person, Tries
 from stoker.domain.queue import Queue, Team
 from stoker.domain.rules import Announcement, NodeNote, Pause, Rules
 from stoker.store.base import Act, Amendment, LabStore
@@ -24,6 +24,7 @@ KINDS: dict[str, type[Any]] = {
     "queue": Queue,
     "node": NodeNote,
     "credential": Credential,
+    "tries": Tries,
     "announcement": Announcement,
     "pause": Pause,
 }
@@ -87,6 +88,10 @@ class Book:
     def credentials(self) -> Mapping[str, Credential]:
         """By the hash of their text."""
         return self._values["credential"]
+
+    @property
+    def tries(self) -> Tries | None:
+        return self._values["tries"].get(ONLY)
 
     @property
     def changed_rules(self) -> Mapping[str, Any]:

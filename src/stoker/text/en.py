@@ -7,6 +7,8 @@ sentences: every surface shows the field in front of them.
 
 from __future__ import annotations
 
+from .en_access import TEXTS as ACCESS
+
 TEXTS: dict[str, str] = {
     # ---- anything
     "unknown_code": "Something went wrong, and this version has no words for it (code {code}).",
@@ -249,11 +251,12 @@ TEXTS: dict[str, str] = {
     "array_log.hint": "For example: stoker logs {first}",
     # ---- who are you
     "no_token": "This server wants a token.",
-    "no_token.hint": "Set STOKER_TOKEN, or use the account that started the server.",
+    "no_token.hint": "Log in (stoker login), or set STOKER_TOKEN; whoever started the server needs neither.",
     "bad_token": "The token is not the right one.",
-    "bad_token.hint": "It is in the file `token` of the server's state folder.",
+    "bad_token.hint": "Log in again: stoker login. Where one person is served it is in the file `token` of the state folder.",
     "not_allowed": "You may not do this.",
     "unknown_host": "This server does not answer to that host name.",
+    **ACCESS,
     # ---- the request itself
     "not_found": "There is nothing at this address.",
     "method_not_allowed": "This address cannot be used that way.",

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from .zh_access import TEXTS as ACCESS
+
 TEXTS: dict[str, str] = {
     # ---- 通用
     "unknown_code": "出了问题，但当前版本没有对应的说明（代码 {code}）。",
@@ -248,12 +250,13 @@ TEXTS: dict[str, str] = {
     "array_log.hint": "例如：stoker logs {first}",
     # ---- 身份
     "no_token": "服务器需要令牌。",
-    "no_token.hint": "请设置 STOKER_TOKEN，或使用启动服务器的账号。",
+    "no_token.hint": "请登录（stoker login）或设置 STOKER_TOKEN；启动服务器的账号两者都不需要。",
     "bad_token": "令牌不正确。",
-    "bad_token.hint": "令牌在服务器状态目录的 `token` 文件中。",
+    "bad_token.hint": "请重新登录：stoker login。单人模式下令牌在状态目录的 `token` 文件中。",
     "not_allowed": "您无权这样做。",
     "unknown_host": "服务器不以这个主机名提供服务。",
     # ---- 请求本身
+    **ACCESS,
     "not_found": "这个地址没有内容。",
     "method_not_allowed": "这个地址不支持这种用法。",
     "body_too_large": "请求太大：最多 {most} 字节。",

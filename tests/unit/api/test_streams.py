@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from stoker.access.caller import NOBODY
 from stoker.api.errors import Refused, status_of
 from stoker.api.streams import Streams, frame
 from stoker.domain.errors import EngineUnreachable
@@ -73,7 +74,7 @@ def test_a_frame() -> None:
 async def test_everything_arrives_and_the_end_is_said() -> None:
     source, client = Source(3), Client()
     client.take(3)
-    await Streams().answer(source.frames())(SCOPE, client.receive, client.send)
+    await Streams().answer(source.frames(), NOBODY)(SCOPE, client.receive, client.send)
     assert client.bodies == [b"0", b"1", b"2"]
     assert client.sent[-1] == {"type": "http.response.body", "body": b"", "more_body": False}
     assert source.closed
@@ -82,7 +83,7 @@ async def test_everything_arrives_and_the_end_is_said() -> None:
 async def test_nothing_is_made_before_the_client_takes_what_was() -> None:
     source, client, streams = Source(1000), Client(), Streams()
     running = asyncio.create_task(
-        streams.answer(source.frames())(SCOPE, client.receive, client.send)
+        streams.answer(source.frames(), NOBODY)(SCOPE, client.receive, client.send)
     )
     await settle()
     assert (source.asked, streams.open) == (1, 1)
@@ -99,7 +100,9 @@ async def test_close_ends_every_stream_also_a_stalled_one() -> None:
     streams = Streams()
     sources, clients = [Source(1000) for _ in range(5)], [Client() for _ in range(5)]
     running = [
-        asyncio.create_task(streams.answer(source.frames())(SCOPE, client.receive, client.send))
+        asyncio.create_task(
+            streams.answer(source.frames(), NOBODY)(SCOPE, client.receive, client.send)
+        )
         for source, client in zip(sources, clients, strict=True)
     ]
     await settle()
@@ -109,7 +112,7 @@ async def test_close_ends_every_stream_also_a_stalled_one() -> None:
     assert all(source.closed for source in sources)
     assert all(client.sent[-1]["more_body"] is False for client in clients)
     late = Client()
-    await streams.answer(Source(1000).frames())(SCOPE, late.receive, late.send)
+    await streams.answer(Source(1000).frames(), NOBODY)(SCOPE, late.receive, late.send)
     assert late.bodies == []
 
 
@@ -120,7 +123,9 @@ async def test_an_error_ends_the_stream_without_its_words(
     client = Client()
     client.take(1)
     with caplog.at_level("INFO"):
-        await Streams().answer(Source(1, error).frames())(SCOPE, client.receive, client.send)
+        await Streams().answer(Source(1, error).frames(), NOBODY)(
+            SCOPE, client.receive, client.send
+        )
     assert client.bodies == [b"0"]
     assert client.sent[-1]["more_body"] is False
     assert "event=" in caplog.text
@@ -130,7 +135,9 @@ async def test_an_error_ends_the_stream_without_its_words(
 async def test_a_client_that_takes_nothing_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stoker.api.streams.EventStream.stalled_s", 0.01)
     source, client = Source(1000), Client()
-    await asyncio.wait_for(Streams().answer(source.frames())(SCOPE, client.receive, client.send), 5)
+    await asyncio.wait_for(
+        Streams().answer(source.frames(), NOBODY)(SCOPE, client.receive, client.send), 5
+    )
     assert (client.bodies, source.closed) == ([], True)
 
 
@@ -138,12 +145,12 @@ async def test_too_many_streams_are_refused() -> None:
     streams = Streams(most=1)
     client = Client()
     running = asyncio.create_task(
-        streams.answer(Source(10).frames())(SCOPE, client.receive, client.send)
+        streams.answer(Source(10).frames(), NOBODY)(SCOPE, client.receive, client.send)
     )
     await settle()
     with pytest.raises(Refused) as refused:
-        streams.answer(Source(1).frames())
+        streams.answer(Source(1).frames(), NOBODY)
     assert status_of(refused.value) == 429
     client.gone.set()
     await running
-    assert streams.answer(Source(0).frames()) is not None
+    assert streams.answer(Source(0).frames(), NOBODY) is not None
