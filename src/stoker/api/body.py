@@ -6,11 +6,13 @@ with unknown fields refused. Every refusal names the field, or the byte.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import msgspec
 from litestar.types import Receive, Scope
+from msgspec import inspect
 
 from stoker.domain.checks import explain_validation
 from stoker.domain.errors import InvalidSpec
@@ -22,6 +24,8 @@ MOST_OPEN_BODY_BYTES = 64 << 10
 """Where anybody may send one."""
 
 T = TypeVar("T")
+
+_NUMBER = re.compile(r"\[[0-9]*\]")
 
 
 class ClientGone(Exception):
@@ -57,7 +61,36 @@ def decode(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
     except UnicodeDecodeError:
         raise InvalidSpec("not_utf8", offset=_first_bad_byte(body)) from None
     except msgspec.DecodeError as error:
-        raise explain_validation(str(error)) from error
+        refusal = explain_validation(str(error))
+        if refusal.values.get("choices") == "":
+            refusal.values["choices"] = ", ".join(choices_at(decoder.type, refusal.field))
+        raise refusal from error
+
+
+def choices_at(kind: Any, path: str) -> list[str]:
+    """The words that a field takes; `path` as refusals name it: `scopes[0]`."""
+    found = [inspect.type_info(kind)]
+    for step in _NUMBER.sub(".[", path).split("."):
+        found = [inner for outer in _plain(found) for inner in _within(outer, step)]
+    literals = (one for one in _plain(found) if isinstance(one, inspect.LiteralType))
+    return [str(value) or '""' for literal in literals for value in literal.values]
+
+
+def _plain(kinds: Iterable[inspect.Type]) -> Iterator[inspect.Type]:
+    for kind in kinds:
+        if isinstance(kind, inspect.Metadata):
+            yield from _plain([kind.type])
+        elif isinstance(kind, inspect.UnionType):
+            yield from _plain(kind.types)
+        else:
+            yield kind
+
+
+def _within(kind: inspect.Type, step: str) -> Iterator[inspect.Type]:
+    if isinstance(kind, inspect.StructType):
+        yield from (field.type for field in kind.fields if field.encode_name == step)
+    elif isinstance(kind, inspect.VarTupleType) and step == "[":
+        yield kind.item_type
 
 
 def completed(body: bytes, usual: Mapping[str, Any]) -> bytes:

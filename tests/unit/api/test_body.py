@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.api.body import ClientGone, decode, read_body
+from stoker.api.body import ClientGone, completed, decode, read_body
 from stoker.api.errors import Refused, status_of
 from stoker.domain.errors import InvalidSpec
 from stoker.wire import Batch, Submission
+from stoker.wire_access import LoginWish, MyWish, TokenWish
 
 SUBMISSION = msgspec.json.Decoder(Submission)
 BATCH = msgspec.json.Decoder(Batch)
@@ -157,3 +158,47 @@ async def test_a_body_must_say_that_it_is_json(headers: list[tuple[bytes, bytes]
 async def test_a_client_that_leaves_is_noticed() -> None:
     with pytest.raises(ClientGone):
         await feed([b"ab"], JSON_TYPE, 10, gone=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "choices"),
+    [
+        (LoginWish, b'{"kind": "x"}', "token, session"),
+        (MyWish, b'{"language": "fr"}', '"", en, zh'),
+        (MyWish, b'{"notify": ["failed", "x"]}', "started, finished, failed, waiting, limit"),
+        (
+            TokenWish,
+            b'{"label": "x", "scopes": ["x"]}',
+            "tasks:read, tasks:write, account, admin",
+        ),
+        (Batch, b'{"tasks": [{"command": "x", "mode": "x"}]}', "exclusive, shared, reuse"),
+    ],
+)
+def test_a_word_that_is_none_of_a_few_is_told_which(kind: Any, body: bytes, choices: str) -> None:
+    refused = refusal(body, msgspec.json.Decoder(kind))
+    assert refused.code == "not_a_choice"
+    assert sorted(str(refused.values["choices"]).split(", ")) == sorted(choices.split(", "))
+
+
+USUAL = {"gpus": 1, "name": "usual"}
+
+
+@pytest.mark.parametrize(
+    ("said", "whole"),
+    [
+        ({"command": "x"}, {"command": "x", "gpus": 1, "name": "usual"}),
+        ({"command": "x", "gpus": 0}, {"command": "x", "gpus": 0, "name": "usual"}),
+        ({"command": "x", "gpus": None}, {"command": "x", "gpus": None, "name": "usual"}),
+        ({"tasks": [{"gpus": 2}, 3]}, {"tasks": [{"gpus": 2, "name": "usual"}, 3]}),
+        ([1], [1]),
+    ],
+)
+def test_what_is_not_said_is_as_usual(said: Any, whole: Any) -> None:
+    assert msgspec.json.decode(completed(msgspec.json.encode(said), USUAL)) == whole
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"\xff", b'{"command": "\xff"}', b'{"x": 1} '])
+def test_nothing_usual_or_nothing_readable_is_left_as_it_is(body: bytes) -> None:
+    assert completed(body, {}) == body
+    if body != b'{"x": 1} ':
+        assert completed(body, USUAL) == body
