@@ -305,14 +305,14 @@ def test_a_question_is_asked_again(start: Start) -> None:
     assert len(fake.seen) == 2
 
 
-def test_the_whole_spec_is_sent(start: Start) -> None:
+def test_what_is_said_is_sent(start: Start) -> None:
     fake = start(lambda _: (201, b'{"id": "17", "state": "QUEUED", "new": 1}', {}))
-    created = Client(fake.url, "t").submit(TaskSpec(command=("a", "训练"), gpus=2))
+    spec = TaskSpec(command=("a", "训练"), gpus=2)
+    created = Client(fake.url, "t").submit(spec, said=["command", "stderr", "env"])
     assert (created.id, created.state) == ("17", "QUEUED")
     sent = json.loads(fake.seen[0].body)
-    assert sent["command"] == ["a", "训练"]
-    assert sent["gpus"] == 2
-    assert sent["stderr"] == "merge"
+    # the rest is for the server to say: the person may have settings
+    assert sent == {"command": ["a", "训练"], "gpus": 2, "stderr": "merge", "env": {}}
     assert fake.seen[0].headers["Content-Type"] == "application/json"
 
 

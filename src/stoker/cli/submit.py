@@ -46,9 +46,9 @@ def command(
         spec = TaskSpec(**values)
         runs_in = where(spec.environment, is_active=is_active)
         if dry_run:
-            _preview(client.preview(spec), spec, runs_in, as_json)
+            _preview(client.preview(spec, said=values), spec, runs_in, as_json)
             return
-        created = client.submit(spec)
+        created = client.submit(spec, said=values)
         if as_json:
             sys.stdout.write(msgspec.json.encode(created).decode() + "\n")
         else:

@@ -12,13 +12,13 @@ where they were, and give up after `patience_s` without a server. One Client bel
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple, overload
 from urllib.parse import quote
 
 from stoker import wire
-from stoker.domain.task import TaskSpec
+from stoker.domain.task import TaskSpec, fields
 
 from .connection import Connection
 from .errors import Refused, ServerUnreachable
@@ -77,17 +77,23 @@ class Client(Connection):
 
     # ---- tasks
 
-    def submit(self, spec: TaskSpec) -> wire.Created:
-        """Hand over one task; it is recorded when this returns, and survives any crash."""
-        return self._post("/tasks", spec, wire.Created)
+    def submit(self, spec: TaskSpec, *, said: Collection[str] = ()) -> wire.Created:
+        """Hand over one task; it is recorded when this returns, and survives any crash.
+
+        A field that is as declared is taken from your settings, if it is there; `said` names
+        fields that count as they are.
+        """
+        return self._post("/tasks", _said(spec, said), wire.Created)
 
     def submit_many(self, specs: Iterable[TaskSpec]) -> tuple[str, ...]:
         """Hand over many, all of them or none; their ids in the same order."""
-        return self._post("/tasks/batch", {"tasks": list(specs)}, wire.BatchCreated).ids
+        return self._post(
+            "/tasks/batch", {"tasks": [_said(spec) for spec in specs]}, wire.BatchCreated
+        ).ids
 
-    def preview(self, spec: TaskSpec) -> wire.WhyView:
+    def preview(self, spec: TaskSpec, *, said: Collection[str] = ()) -> wire.WhyView:
         """What would happen to it if it were submitted now. Nothing is recorded."""
-        return self._post("/tasks/preview", spec, wire.WhyView)
+        return self._post("/tasks/preview", _said(spec, said), wire.WhyView)
 
     def task(self, id: str, *, waits: bool = True) -> wire.TaskDetail:
         """All about one task. Without `waits` not why it waits, which takes the server a while."""
@@ -363,6 +369,12 @@ class Client(Connection):
 
 def _deadline(timeout_s: float | None) -> float | None:
     return None if timeout_s is None else time.monotonic() + timeout_s
+
+
+def _said(spec: TaskSpec, said: Collection[str] = ()) -> dict[str, object]:
+    """What the server is told: only what is not as declared, or is meant so."""
+    known = ((field, getattr(spec, field.name)) for field in fields())
+    return {f.name: value for f, value in known if value != f.default or f.name in said}
 
 
 def _path(id: str) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from stoker.client import Client, TaskSpec
 from tests.helpers.api_server import ApiServer
 
 from .browser import PASSWORD
@@ -69,6 +70,18 @@ def test_usual_fields_count_where_a_submission_does_not_say_them(lab: ApiServer)
     for raw in (b"[]", b"{", b"\xff", b'{"tasks": 1}', b'{"tasks": [1]}'):
         for path in ("/tasks", "/tasks/batch"):
             assert lab.request("POST", path, raw=raw, token=token).status in (400, 422)
+
+
+def test_the_client_leaves_to_the_settings_what_nobody_said(lab: ApiServer) -> None:
+    token = lab.add_person("ana", defaults={"gpus": 2, "hold": True})
+    spec = TaskSpec(command=("true",))
+    with Client(lab.url, token) as client:
+        usual = client.task(client.submit(spec).id).task
+        (many,) = client.submit_many([spec])
+        meant = client.task(client.submit(spec, said=["gpus"]).id).task
+        assert (usual.spec.gpus, usual.state) == (2, "HELD")
+        assert client.task(many).task.spec.gpus == 2
+        assert (meant.spec.gpus, meant.state) == (0, "HELD")
 
 
 @pytest.mark.parametrize(
