@@ -21,5 +21,8 @@ class News:
     async def after(self, seq: int, timeout: float) -> None:  # noqa: ASYNC109 - part of its meaning
         """Returns when an event above `seq` is there, or the time is over."""
         if self.last <= seq:
+            # asyncio.wait_for of Python 3.11 forgets a cancellation that comes together with the
+            # news (gh-86296): a stream would go on that was ended
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), timeout)
+                async with asyncio.timeout(timeout):
+                    await self._changed.wait()

@@ -173,7 +173,8 @@ class Link:
         self._asked[id] = answer
         self._send(question(id))
         try:
-            return await asyncio.wait_for(answer, patience_s)
+            async with asyncio.timeout(patience_s):  # wait_for may forget that we were cancelled
+                return await answer
         except TimeoutError as error:
             raise EngineUnreachable(node=self.name) from error
         finally:
@@ -204,7 +205,8 @@ class Link:
     async def _talk(self) -> None:
         reader, self._writer = await self.transport.connect()
         self._send(protocol.Greeting(self.epoch))
-        first = await asyncio.wait_for(reader.readline(), HELLO_S)
+        async with asyncio.timeout(HELLO_S):
+            first = await reader.readline()
         hello = msgspec.convert(_parse(first, "Hello"), protocol.Hello)
         if hello.epoch > self.epoch:
             self.say(EngineOutdated(node=self.name, epoch=hello.epoch))
