@@ -84,7 +84,7 @@ class Login:
 
     async def confirm(self, who: Caller, password: str) -> None:
         """The person is still there: admin acts are open for a while again."""
-        await self._checked(who.name, password, who.origin)
+        await self._checked(who.name, password, who.origin, "password")
 
         def decide() -> Decision:
             credential = self._credential(who)
@@ -107,7 +107,7 @@ class Login:
                 raise InvalidSpec("missing_field", field="old", name="old")
             if old == new:
                 raise InvalidSpec("password_same", field="new")
-            await self._checked(who.name, old, who.origin)
+            await self._checked(who.name, old, who.origin, "old")
         kept, revoked = await self.passwords.hashed(new), list[str]()
 
         def decide() -> Decision:
@@ -144,11 +144,13 @@ class Login:
 
     # ---- is it the password
 
-    async def _checked(self, name: str, password: str, origin: str) -> tuple[Person, str | None]:
+    async def _checked(
+        self, name: str, password: str, origin: str, field: str = ""
+    ) -> tuple[Person, str | None]:
         """The person whose password this is, and who may come in; what is kept of the password.
         Raises what else is the case."""
         if "\0" in password:
-            raise InvalidSpec("nul", field="password")
+            raise InvalidSpec("nul", field=field or "password")
         person = self.book.people.get(name)
         attempt = self._throttle.begin(name, origin, self.clock.now(), is_known=person is not None)
         try:
@@ -158,7 +160,7 @@ class Login:
             raise
         if person is None or against:
             await self._failed(attempt, person, origin)
-            raise NotAllowed(against)
+            raise NotAllowed(against, field=field)
         if self._throttle.succeeded(attempt):
             self._keep_soon()
         refusal = refusal_of(person, self.clock.now())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from stoker.access.caller import the_one
 from stoker.access.settings import change_settings
 from stoker.access.tokens import FRESH, csrf_of
 from stoker.domain.person import SCOPES
@@ -74,12 +75,12 @@ def _me(call: Call[Any, Any]) -> Me:
     who, parts = call.who, call.parts
     book, now = parts.flow.book, parts.flow.clock.now()
     credential = book.credentials.get(who.credential)
-    person = book.people.get(who.name)
+    person = book.people.get(who.name, who.person)
     is_session = credential is not None and credential.kind == "session"
     session = session_of(call.scope, plain_http=parts.plain_http) if is_session else None
     given = None if credential is None else credential.password_at
     return Me(
-        person=person if parts.mode == "lab" and person else who.person,
+        person=person if parts.mode == "lab" else the_one(who.name, person).person,
         mode=parts.mode,
         scopes=tuple(scope for scope in SCOPES if scope in who.scopes),
         kind="session" if is_session else "token",
