@@ -145,7 +145,7 @@ async def plant_in_records(site: Site) -> None:
             site.secrets[name], csrf = new_secret(), new_secret()
             if kind == "session":
                 site.secrets["csrf word"] = csrf
-            credential = Credential(
+
                 kind=kind,  # type: ignore[arg-type]
                 person="ana",
                 scopes=SCOPES,

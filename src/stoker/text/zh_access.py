@@ -9,7 +9,7 @@ TEXTS = {
     "wrong_code.hint": "请向管理员再要一个。",
     "code_alone": "一次性登录码与用户名加密码只能二选一。",
     "too_many_logins": "登录失败次数过多，{retry_after_s:time}后可以再试。",
-    "too_many_logins.hint": "请等待后重试；账号没有被锁定。",
+    "too_many_logins.hint": "请等待后重试；账号没有被禁止登录。",
     "logins_busy": "同时登录的人太多。",
     "logins_busy.hint": "请过几秒再试。",
     "login_unreachable": "您使用 unix 账号的密码登录，但能核对密码的节点都没有响应。",
