@@ -145,13 +145,12 @@ async def plant_in_records(site: Site) -> None:
             site.secrets[name], csrf = new_secret(), new_secret()
             if kind == "session":
                 site.secrets["csrf word"] = csrf
-
+            credential = Credential(
                 kind=kind,  # type: ignore[arg-type]
                 person="ana",
                 scopes=SCOPES,
                 created_at=now,
                 expires_at=until_,
-                csrf=kept_as(csrf),
             )
             changes.append(Put("credential", kept_as(site.secrets[name]), credential))
         await book.amend(changes)

@@ -17,7 +17,20 @@ from stoker.access.tokens import Identify
 from stoker.flow.context import Flow
 from stoker.store.readers import Readers
 
-from . import events, export, login, logs, me, meta, nodes, queue, tasks, tokens, why
+from . import (
+    events,
+    export,
+    login,
+    logs,
+    me,
+    meta,
+    nodes,
+    people,
+    queue,
+    tasks,
+    tokens,
+    why,
+)
 from .auth import Gate, Hosts
 from .errors import refuse
 from .front import PATH, front_page
@@ -37,6 +50,7 @@ ROUTES: tuple[Route, ...] = (
     *login.ROUTES,
     *me.ROUTES,
     *tokens.ROUTES,
+    *people.ROUTES,
     *meta.ROUTES,
 )
 

@@ -27,6 +27,7 @@ from stoker.domain.errors import (
     StoreDown,
     UnknownLog,
     UnknownNode,
+    UnknownPerson,
     UnknownTask,
 )
 from stoker.wire import Problem
@@ -41,6 +42,7 @@ STATUS_OF: tuple[tuple[type[AppError], int], ...] = (
     (UnknownTask, 404),
     (UnknownNode, 404),
     (UnknownLog, 404),
+    (UnknownPerson, 404),
     (Conflict, 409),
     (StaleWrite, 409),
     (NotAllowed, 403),
@@ -61,6 +63,7 @@ STATUS_OF_CODE = {
     "body_too_large": 413,
     "task_too_large": 413,
     "stale_edit": 412,
+    "stale_person": 412,
     "not_json_type": 415,
     "unknown_host": 421,
     "if_match_missing": 428,

@@ -39,12 +39,19 @@ TOKEN = {
     "description": "A token's or session's `id`: twelve digits",
     "schema": {"type": "string", "pattern": "^[0-9a-f]{12}$"},
 }
-IN_PATH = {"{id}": TASK_ID, "{node}": NODE, "{token}": TOKEN}
+PERSON = {
+    "name": "person",
+    "in": "path",
+    "required": True,
+    "description": "A person's name",
+    "schema": {"type": "string", "minLength": 1},
+}
+IN_PATH = {"{id}": TASK_ID, "{node}": NODE, "{token}": TOKEN, "{person}": PERSON}
 IF_MATCH = {
     "name": "If-Match",
     "in": "header",
     "required": True,
-    "description": "The task's `version` that the edit was made for",
+    "description": "The `version` that the edit was made for",
     "schema": {"type": "string", "pattern": '^("[0-9]{1,18}"|[0-9]{1,18})$'},
 }
 SESSION = {"type": "apiKey", "in": "cookie", "name": "__Host-stoker"}

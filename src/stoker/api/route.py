@@ -98,6 +98,12 @@ class Call(Generic[Q, B]):
         return name
 
     @property
+    def person(self) -> str:
+        """The person in the path, whether there is one or not."""
+        name: str = self.scope["path_params"]["person"]
+        return name
+
+    @property
     def version(self) -> int:
         """What If-Match says: the version that the caller has seen."""
         given = self.header(b"if-match")
@@ -144,7 +150,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 
     method: Method
     path: str
-    """Below PREFIX; `{id}` is a task, `{node}` a node."""
+    """Below PREFIX; `{id}` is a task, `{node}` a node, `{person}` a person."""
     access: Access
     scope: ScopeName | None
     """What the caller's token must be good for; None only where the route is open."""

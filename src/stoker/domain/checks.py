@@ -16,6 +16,7 @@ from .check_sweep import check_picked, check_sweep
 from .dependency import parse_after
 from .errors import InvalidSpec
 from .indices import HIGHEST_INDEX, MOST_ELEMENTS
+from .person import PERSON_CHOICES
 from .sweep import array_of
 from .task import NO_ENVIRONMENT, NOT_YET, TaskSpec, fields
 
@@ -258,5 +259,5 @@ def explain_validation(message: str) -> InvalidSpec:
 
 
 def _choices(name: str) -> tuple[str, ...]:
-    kinds = {field.name: field.kind for field in fields()}
+    kinds = {field.name: field.kind for field in fields()} | PERSON_CHOICES
     return typing.get_args(kinds[name]) if name in kinds else ()

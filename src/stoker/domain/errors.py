@@ -4,7 +4,7 @@
     ├── RequestError        the caller's mistake; the API answers 4xx
     │   ├── InvalidSpec     a field is wrong (names it)
     │   ├── NeverFits       no node could ever run it
-    │   ├── UnknownTask, UnknownNode, UnknownLog
+    │   ├── UnknownTask, UnknownNode, UnknownLog, UnknownPerson
     │   ├── Conflict        it is not in a state for that
     │   │   └── StaleVersion    it was changed since it was read
     │   └── NotAllowed      who are you, or not yours
@@ -57,6 +57,10 @@ class UnknownNode(RequestError):
 
 class UnknownLog(RequestError):
     code = "unknown_log"
+
+
+class UnknownPerson(RequestError):
+    code = "unknown_person"
 
 
 class Conflict(RequestError):

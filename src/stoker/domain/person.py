@@ -17,6 +17,12 @@ SCOPES: tuple[ScopeName, ...] = ("tasks:read", "tasks:write", "account", "admin"
 """What a token may be good for. `account`: one's own settings, password and tokens."""
 
 
+Login = Literal["own", "system"]
+Language = Literal["", "en", "zh"]
+PERSON_CHOICES: dict[str, Any] = {"role": Role, "login": Login, "language": Language}
+"""Fields that take one of a few words; a refusal names them."""
+
+
 class Person(Struct, frozen=True, kw_only=True):
     """Somebody who may use this Stoker."""
 
@@ -29,7 +35,7 @@ class Person(Struct, frozen=True, kw_only=True):
     expires: date | None = None
     """The last day on which the account may be used."""
     locked: bool = False
-    login: Literal["own", "system"] = "own"
+    login: Login = "own"
     """Whose password counts: one kept here, or that of the unix account (PAM)."""
     must_change: bool = False
     """The password was made by somebody else: only it can be changed with it."""
@@ -41,7 +47,7 @@ class Person(Struct, frozen=True, kw_only=True):
     weight: int = 1
     most_cards: int | None = None
     """Cards this person may hold at the same time; None = any number."""
-    language: Literal["", "en", "zh"] = ""
+    language: Language = ""
     defaults: dict[str, Any] = field(default_factory=dict)
     """Fields of a task that count when a submission does not say them."""
     notify: tuple[str, ...] = ()

@@ -7,6 +7,7 @@ scheduler's policy, open streams) is told after each change.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -59,6 +60,9 @@ class Book:
         self._values: dict[str, dict[str, Any]] = {kind: {} for kind in (*KINDS, RULE)}
         self._versions: dict[tuple[str, str], int] = {}
         self._listeners: list[Listener] = []
+        self.deciding = asyncio.Lock()
+        """Held by whoever looks at other entries before changing one: the last admin, a name that
+        is taken."""
 
     async def load(self) -> None:
         """Once, before anybody reads."""
@@ -104,6 +108,10 @@ class Book:
     @property
     def pause(self) -> Pause | None:
         return self._values["pause"].get(ONLY)
+
+    def version(self, kind: str, name: str) -> int:
+        """How often this entry was written; 0 = there is none."""
+        return self._versions.get((kind, name), 0)
 
     def listen(self, listener: Listener) -> None:
         """Call this after each change, with the kinds of what has changed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 
 import pytest
@@ -19,7 +20,8 @@ every_route = pytest.mark.parametrize("route", ROUTES, ids=lambda r: f"{r.method
 
 
 def target(route: Route) -> str:
-    return route.path.replace("{id}", "1").replace("{node}", "testbed").replace("{token}", "0" * 12)
+    known = {"id": "1", "node": "testbed", "token": "0" * 12, "person": "ana"}
+    return re.sub(r"\{(\w+)\}", lambda part: known[part[1]], route.path)
 
 
 def without_token(server: ApiServer, method: str, path: str, **headers: str) -> tuple[int, bytes]:
