@@ -168,6 +168,7 @@ def test_a_server_that_is_written_down(tmp_path: Path, stoker: Stoker, system: s
     (elsewhere.state / "client.toml").write_bytes(
         f'\ufeffurl = "{url}/"\r\ntoken = "{token}"\r\n'.encode()
     )
+    (elsewhere.state / "client.toml").chmod(0o600)
     assert elsewhere.json("ls", "-a") == stoker.json("ls", "-a")
     elsewhere.env["STOKER_URL"] = "http://127.0.0.1:1"
     assert "is the way to it (an SSH tunnel) open?" in elsewhere("ls", code=3)

@@ -145,6 +145,11 @@ def introduce(home: Path, url: str, pid: int | None = None, token: str = "stk_se
     (home / "token").write_text(f"{token}\n")
 
 
+def write_down(home: Path, text: str, mode: int = 0o600) -> None:
+    (home / "client.toml").write_text(text)
+    (home / "client.toml").chmod(mode)
+
+
 def ok(body: Any, **headers: str) -> Answer:
     return 200, json.dumps(body).encode(), headers
 
@@ -155,7 +160,7 @@ def ok(body: Any, **headers: str) -> Answer:
 def test_a_server_elsewhere_is_written_down(start: Start, home: Path) -> None:
     fake, own = start(lambda _: ok([])), start(lambda _: ok([]))
     introduce(home, own.url)
-    (home / "client.toml").write_text(f'url = "{fake.url}"\ntoken = "stk_remote"\n')
+    write_down(home, f'url = "{fake.url}"\ntoken = "stk_remote"\n')
     assert Client().nodes() == []
     assert fake.seen[0].headers["Authorization"] == "Bearer stk_remote"
     assert Client(home=home).nodes() == []  # the one that serves this folder
@@ -176,6 +181,7 @@ def test_a_server_elsewhere_is_written_down(start: Start, home: Path) -> None:
         (b'url = "http://lab1:7433"\ntoken = 7', "token"),
         (b'url = "http://lab1:7433"\ntoken = "\xe7\x82\x89"', "token"),
         (b'url = "http://lab1:7433"\nkey = "t"', "key"),
+        (b'url = "http://lab1:7433"\nca = 7', "ca"),
         (b'url = "http://lab1\xff"', "utf-8"),
     ],
 )
@@ -186,6 +192,19 @@ def test_what_is_written_down_wrongly_is_refused(home: Path, written: bytes, nam
     assert found.value.why == "bad_file"
     assert named in found.value.detail
     assert str(home / "client.toml") in str(found.value)
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o644])
+def test_a_token_that_others_can_read_is_refused(home: Path, mode: int) -> None:
+    write_down(home, 'url = "http://lab1:7433"\ntoken = "stk_x"\n', mode)
+    with pytest.raises(ServerUnreachable) as found:
+        Client().nodes()
+    assert found.value.why == "bad_mode"
+    assert f"chmod 600 {home / 'client.toml'}" in str(found.value)
+    write_down(home, 'url = "http://127.0.0.1:1"\n', mode)  # an address is no secret
+    with pytest.raises(ServerUnreachable) as found:
+        Client().nodes()
+    assert found.value.why == "no_connection"
 
 
 def test_it_finds_the_server_of_this_account(start: Start, home: Path) -> None:

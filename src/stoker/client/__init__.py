@@ -69,6 +69,8 @@ class Client(Connection):
     language: of the sentences in answers, "en" or "zh"; without it the terminal's.
     timeout_s: how long one request may take.
     patience_s: how long `wait`, `events` and `follow_log` bear it that no server answers.
+    ca: a file with the authority that the certificate of an https server is checked against. Without
+    it STOKER_CA, then `ca` in `client.toml`, then the system's authorities.
 
     Every call raises Refused when the server says no, and ServerUnreachable when none answers. A
     call that is interrupted (Ctrl-C) leaves the client usable; what was sent before may have been

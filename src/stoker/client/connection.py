@@ -29,7 +29,7 @@ DOWNLOAD_S = 300.0
 """A long answer may pause so long: the server may have to look through everything it has."""
 PIECE = 1 << 16
 
-_FINAL = ("bad_url", "bad_token", "bad_file", "not_stoker")
+_FINAL = ("bad_url", "bad_token", "bad_file", "bad_mode", "bad_ca", "bad_certificate", "not_stoker")
 """Asking again would not help."""
 
 T = TypeVar("T")
@@ -49,10 +49,12 @@ class Connection:
         language: str | None = None,
         timeout_s: float = 30.0,
         patience_s: float = 60.0,
+        ca: str | os.PathLike[str] | None = None,
     ) -> None:
         named = {} if home is not None else os.environ  # a folder that was given is meant
         self._url = url or named.get("STOKER_URL") or None
         self._token = token or named.get("STOKER_TOKEN") or None
+        self._ca = named.get("STOKER_CA") or None if ca is None else os.fspath(ca)
         self._home = None if home is None else os.fspath(home)
         self._language = language or _language()
         self._timeout_s, self._patience_s = timeout_s, patience_s
@@ -101,9 +103,17 @@ class Connection:
         encoded = b"" if body is None else msgspec.json.encode(body)
         return self._decoded(self._call("POST", path, query or {}, encoded)[0], kind)
 
-    def _put(self, path: str, body: object, kind: type[T], version: int) -> T:
-        encoded, seen = msgspec.json.encode(body), {"If-Match": f'"{version}"'}
-        return self._decoded(self._call("PUT", path, {}, encoded, seen)[0], kind)
+    def _put(
+        self,
+        path: str,
+        body: object,
+        kind: type[T],
+        version: int | None = None,
+        query: Mapping[str, object] | None = None,
+    ) -> T:
+        encoded = msgspec.json.encode(body)
+        seen = {} if version is None else {"If-Match": f'"{version}"'}
+        return self._decoded(self._call("PUT", path, query or {}, encoded, seen)[0], kind)
 
     def _delete(self, path: str, kind: type[T], query: Mapping[str, object]) -> T:
         return self._decoded(self._call("DELETE", path, query)[0], kind)
@@ -181,7 +191,7 @@ class Connection:
 
     def _find(self) -> Server:
         if self._server is None:
-            self._server = find_server(self._url, self._token, self._home)
+            self._server = find_server(self._url, self._token, self._home, self._ca)
         return self._server
 
     # ---- streams

@@ -10,10 +10,12 @@ from typing_extensions import override
 
 class ServerUnreachable(Exception):
     """No answer. `why`: no_server | gone | no_connection | no_answer | not_stoker | bad_url |
-    bad_token | bad_file | cut; `where` that was, and what the system said (`detail`). As text: what to do
-    about it.
+    bad_token | bad_file | bad_mode | bad_ca | bad_certificate | cut; `where` that was, and what the system
+    said (`detail`). As text: what to do about it.
 
-    `no_answer` means that the request was sent: it may or may not have been carried out;
+    `bad_mode` means that others can read a token in `client.toml`; `bad_certificate` that nobody
+    vouches for the server's certificate, and nothing was sent;
+    `no_answer` that the request was sent: it may or may not have been carried out;
     `not_stoker` that what answered is no server of this kind; `cut` that a long answer ended before
     its end.
     """

@@ -1,16 +1,18 @@
 """Where the server is and what token it wants; on the server's machine with no configuration.
 
-What was given wins, then STOKER_URL and STOKER_TOKEN, then `client.toml` in the state folder (`url`
-and `token` of a server elsewhere, written by a person), then that folder's own `server.json` and
-`token`. A token that was read from a file is sent to the server named there only; to the folder's
-own server only while the process that wrote the address lives: after a crash somebody else may
-listen there. Runs on any system: no uid, no /proc is needed.
+What was given wins, then STOKER_URL and STOKER_TOKEN, then `client.toml` in the state folder (`url`,
+`token` and `ca` of a server elsewhere, written by `stoker login` or a person), then that folder's
+own `server.json` and `token`. A token that was read from a file is sent to the server named there
+only; to the folder's own server only while the process that wrote the address lives: after a crash
+somebody else may listen there. A `client.toml` with a token that others can read is refused. Runs on
+any system: no uid, no /proc is needed.
 """
 
 from __future__ import annotations
 
 import http.client
 import os
+import ssl
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
@@ -29,16 +31,23 @@ class Server(NamedTuple):
 
     url: str
     token: str | None
+    ca: str = ""
+    """A file with the authority that its certificate is checked against; "" = the system's."""
 
     def connect(self, timeout_s: float) -> http.client.HTTPConnection:
         """A connection that is up. Raises ServerUnreachable; nothing was sent then."""
         parts = urlsplit(self.url)
-        kind = (
-            http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        )
-        connection = kind(parts.hostname or "", parts.port, timeout=timeout_s)
+        host, port = parts.hostname or "", parts.port
+        if parts.scheme == "https":
+            connection: http.client.HTTPConnection = http.client.HTTPSConnection(
+                host, port, timeout=timeout_s, context=_trust(self.ca)
+            )
+        else:
+            connection = http.client.HTTPConnection(host, port, timeout=timeout_s)
         try:
             connection.connect()
+        except ssl.SSLCertVerificationError as error:
+            raise ServerUnreachable("bad_certificate", self.url, error.verify_message) from error
         except OSError as error:
             raise ServerUnreachable("no_connection", self.url, str(error)) from error
         return connection
@@ -59,7 +68,9 @@ class Server(NamedTuple):
         return f"{base}?{urlencode(given, doseq=True)}" if given else base
 
 
-def find_server(url: str | None, token: str | None, home: str | None) -> Server:
+def find_server(
+    url: str | None, token: str | None, home: str | None, ca: str | None = None
+) -> Server:
     """The server to talk to. Raises ServerUnreachable when there is none to be found."""
     if token is not None and not _is_sendable(token):
         raise ServerUnreachable("bad_token", url or "")
@@ -67,13 +78,19 @@ def find_server(url: str | None, token: str | None, home: str | None) -> Server:
     if url is None:
         if not isinstance(found, Server):
             raise ServerUnreachable(*(found or ("no_server", "")))
-        return found._replace(token=token or found.token)
+        return found._replace(token=token or found.token, ca=ca or found.ca)
     url = url.rstrip("/")
     if not _is_usable(url):
         raise ServerUnreachable("bad_url", url)
-    if token is None and isinstance(found, Server) and found.url.rstrip("/") == url:
-        token = found.token
-    return Server(url, token)
+    if isinstance(found, Server) and found.url.rstrip("/") == url:
+        token, ca = token or found.token, ca or found.ca
+    return Server(url, token, ca or "")
+
+
+def written(home: str) -> Server | None:
+    """The server that `client.toml` in a state folder names; None without one. Raises
+    ServerUnreachable when it cannot be used."""
+    return _remote(os.path.join(home, REMOTE))
 
 
 def is_local(server: Server, home: str | None) -> bool:
@@ -83,6 +100,16 @@ def is_local(server: Server, home: str | None) -> bool:
 
     found = _served(home or str(find_home(os.environ)))
     return isinstance(found, Server) and found.url.rstrip("/") == server.url
+
+
+def _trust(ca: str) -> ssl.SSLContext | None:
+    """None is http.client's own way: the system's authorities."""
+    if not ca:
+        return None
+    try:
+        return ssl.create_default_context(cafile=ca)
+    except OSError as error:  # ssl.SSLError is one too
+        raise ServerUnreachable("bad_ca", ca, error.strerror or str(error)) from error
 
 
 def _is_usable(url: str) -> bool:
@@ -130,6 +157,7 @@ def _remote(path: str) -> Server | None:
     """The server that a person wrote down. Raises ServerUnreachable when it cannot be read."""
     try:
         with open(path, "rb") as file:
+            others = os.fstat(file.fileno()).st_mode & 0o077
             raw = file.read()
     except FileNotFoundError:
         return None
@@ -142,15 +170,19 @@ def _remote(path: str) -> Server | None:
         said = tomllib.loads(raw.decode("utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ServerUnreachable("bad_file", path, str(error)) from error
-    url, token = said.pop("url", ""), said.pop("token", "")
+    url, token, ca = said.pop("url", ""), said.pop("token", ""), said.pop("ca", "")
     wrong = next(iter(said), "")
     if not isinstance(url, str) or not _is_usable(url):
         wrong = "url"
     elif not isinstance(token, str) or not _is_sendable(token):
         wrong = "token"
+    elif not isinstance(ca, str):
+        wrong = "ca"
     if wrong:
         raise ServerUnreachable("bad_file", path, wrong)
-    return Server(url.rstrip("/"), token or None)
+    if token and others and os.name == "posix":  # Windows has no such bits
+        raise ServerUnreachable("bad_mode", path)
+    return Server(url.rstrip("/"), token or None, ca)
 
 
 def _is_sendable(token: str) -> bool:

@@ -85,6 +85,6 @@ def test_another_machines_server_is_not_given_what_is_active_here(
     assert not add_active(values, Client("http://gpu.lab:7433", "t"), {})
     assert capsys.readouterr().err == ""
 
-    (home / "client.toml").write_text('url = "http://127.0.0.1:9"\ntoken = "t"\n')
+    (home / "client.toml").write_text('url = "http://127.0.0.1:9"\n')
     assert not add_active(values, Client(), {"VIRTUAL_ENV": "/v"})
     assert values == {}
