@@ -8,6 +8,7 @@ from datetime import date, datetime
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
+from typing_extensions import override
 
 from stoker.domain.person import Login, Person, Role
 
@@ -24,7 +25,15 @@ Password = Annotated[str, Meta(max_length=1000)]
 State = Literal["active", "locked", "expired"]
 
 
-class PersonEntry(Person, frozen=True, kw_only=True):
+class Secretive(Struct, frozen=True, kw_only=True):
+    """Printed by its name only."""
+
+    @override
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(...)"
+
+
+class PersonView(Person, frozen=True, kw_only=True):
     """A person as admins see them. No password, no token."""
 
     state: State
@@ -49,7 +58,7 @@ class PersonSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     most_cards: Cards | None
 
 
-class NewPerson(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NewPerson(Secretive, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The body of POST /people. Without a password a one-time password is made."""
 
     name: Line
@@ -74,16 +83,16 @@ class NewPeople(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     people: Annotated[tuple[NewPerson, ...], Meta(min_length=1, max_length=MOST_PEOPLE)]
 
 
-class AddedPerson(Struct, frozen=True, kw_only=True):
+class AddedPerson(Secretive, frozen=True, kw_only=True):
     """Somebody with a password that was just made."""
 
-    person: PersonEntry
+    person: PersonView
     one_time_password: str | None
     """To be handed over; it has to be changed at the first log-in. None: one was given, or that of
     the system counts."""
 
 
-class NewCode(Struct, frozen=True, kw_only=True):
+class NewCode(Secretive, frozen=True, kw_only=True):
     """With it the person can log in once."""
 
     person: str

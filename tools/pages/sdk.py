@@ -52,14 +52,20 @@ def sections() -> Iterator[tuple[str, list[Method]]]:
     """The client's public methods and properties under the headings of its source."""
     first = [member for name, member in vars(Connection).items() if _is_public(name, member)]
     yield "the connection", [_function(member) for member in first]
+    for kind in Client.__mro__:  # itself, and the parts that it is put together from
+        if issubclass(kind, Connection) and kind is not Connection:
+            yield from _sections_of(kind)
+
+
+def _sections_of(kind: type) -> Iterator[tuple[str, list[Method]]]:
     heading, found = "", list[Method]()
-    for line in inspect.getsource(Client).splitlines():
+    for line in inspect.getsource(kind).splitlines():
         if mark := re.fullmatch(r"    # -+ (.*)", line):
             if found:
                 yield heading, found
             heading, found = mark[1], []
         elif (named := re.match(r"    def ([a-z]\w*)\(", line)) and (
-            (method := vars(Client)[named[1]]) not in found
+            (method := vars(kind)[named[1]]) not in found
         ):
             found.append(method)
     yield heading, found

@@ -64,8 +64,8 @@ def page() -> str:
                 ),
             ),
             "",
-            f"A server on another machine can also be written down, in `{REMOTE}` in the state folder, which "
-            "only its owner may read:",
+            f"`stoker login` writes `{REMOTE}` in the state folder, which only its owner may read; it can be "
+            "written by hand too:",
             "",
             "```toml",
             f"# {REMOTE}",

@@ -27,7 +27,7 @@ from stoker.domain.errors import (
 from stoker.domain.person import Credential, Person, ScopeName
 from stoker.lab.book import Book, Put, Remove
 from stoker.store.base import Act
-from stoker.wire_people import PersonEntry, State
+from stoker.wire_people import PersonView, State
 
 from .caller import Caller
 from .passwords import check_new
@@ -51,10 +51,10 @@ class Newcomer(NamedTuple):
     """None: a one-time password is made, unless the system's counts."""
 
 
-def view(book: Book, clock: Clock, person: Person) -> PersonEntry:
+def view(book: Book, clock: Clock, person: Person) -> PersonView:
     """What may be shown of somebody."""
     refusal = refusal_of(person, clock.now())
-    return PersonEntry(
+    return PersonView(
         **structs.asdict(person),
         state=STATES[refusal.code] if refusal else "active",
         version=book.version("person", person.name),

@@ -27,8 +27,8 @@ from stoker.wire_people import (
     NewCode,
     NewPeople,
     NewPerson,
-    PersonEntry,
     PersonSettings,
+    PersonView,
     RemovedPerson,
 )
 
@@ -53,8 +53,8 @@ class RemovalQuery(Query, frozen=True, kw_only=True):
     ] = "refuse"  # fmt: skip
 
 
-@route("GET", "/people", access="admin", scope="admin", answer=list[PersonEntry])
-async def people(call: Call[NoQuery, None]) -> list[PersonEntry]:
+@route("GET", "/people", access="admin", scope="admin", answer=list[PersonView])
+async def people(call: Call[NoQuery, None]) -> list[PersonView]:
     """Everybody, by name."""
     known = call.parts.flow.book.people
     return [_shown(call, known[name]) for name in sorted(known)]
@@ -92,8 +92,8 @@ async def add_people(call: Call[SharingQuery, NewPeople]) -> list[AddedPerson]:
     return await _add(call, call.body.people, batch=True)
 
 
-@route("GET", "/people/{person}", access="admin", scope="admin", answer=PersonEntry)
-async def show_person(call: Call[NoQuery, None]) -> PersonEntry:
+@route("GET", "/people/{person}", access="admin", scope="admin", answer=PersonView)
+async def show_person(call: Call[NoQuery, None]) -> PersonView:
     """All about one person but secrets."""
     return _shown(call, lab.find(call.parts.flow.book, call.person))
 
@@ -105,11 +105,11 @@ async def show_person(call: Call[NoQuery, None]) -> PersonEntry:
     scope="admin",
     query=SharingQuery,
     body=PersonSettings,
-    answer=PersonEntry,
+    answer=PersonView,
     refusals=(409,),
     versioned=True,
 )
-async def change_person(call: Call[SharingQuery, PersonSettings]) -> PersonEntry:
+async def change_person(call: Call[SharingQuery, PersonSettings]) -> PersonView:
     """These settings from now on, all of them. What the person alone decides stays."""
     flow, settings = call.parts.flow, structs.asdict(call.body)
     after = await lab.change(
@@ -124,10 +124,10 @@ async def change_person(call: Call[SharingQuery, PersonSettings]) -> PersonEntry
     "/people/{person}/lock",
     access="admin",
     scope="admin",
-    answer=PersonEntry,
+    answer=PersonView,
     refusals=(409,),
 )
-async def lock_person(call: Call[NoQuery, None]) -> PersonEntry:
+async def lock_person(call: Call[NoQuery, None]) -> PersonView:
     """Nobody comes in by this name; every token and session of it ends. Tasks go on."""
     flow = call.parts.flow
     return _shown(call, await lab.lock(flow.book, flow.clock, call.person, call.who))
@@ -138,10 +138,10 @@ async def lock_person(call: Call[NoQuery, None]) -> PersonEntry:
     "/people/{person}/unlock",
     access="admin",
     scope="admin",
-    answer=PersonEntry,
+    answer=PersonView,
     refusals=(409,),
 )
-async def unlock_person(call: Call[NoQuery, None]) -> PersonEntry:
+async def unlock_person(call: Call[NoQuery, None]) -> PersonView:
     """The password is good again; tokens have to be made anew."""
     flow = call.parts.flow
     return _shown(call, await lab.unlock(flow.book, flow.clock, call.person, call.who))
@@ -221,7 +221,7 @@ def _hash(call: Call[Any, Any]) -> lab.Hash:
     return call.parts.passwords.hashed
 
 
-def _shown(call: Call[Any, Any], person: Person) -> PersonEntry:
+def _shown(call: Call[Any, Any], person: Person) -> PersonView:
     flow = call.parts.flow
     return lab.view(flow.book, flow.clock, person)
 

@@ -119,6 +119,24 @@ def _nodes(ctx: click.Context) -> Iterator[Candidate]:
             yield Candidate(clean(node.name), f"{len(node.cards)} GPU")
 
 
+def _people(ctx: click.Context) -> Iterator[Candidate]:
+    from stoker.client import Client
+    from stoker.wire_people import PersonView
+
+    from .screen import clean
+
+    if (ctx.parent and ctx.parent.info_name) != "user" or ctx.info_name == "add":
+        return  # only admins may look, and a new name is nobody's yet
+
+    def ask() -> list[PersonView]:
+        with Client(timeout_s=PATIENCE_S) as client:
+            return client.people()
+
+    for person in _in_time(ask) or ():
+        if ctx.info_name not in ("lock", "unlock") or person.locked == (ctx.info_name == "unlock"):
+            yield Candidate(person.name, clean(person.full_name))
+
+
 def _fields(_: click.Context) -> Iterator[Candidate]:
     from stoker.domain.task import NOT_YET, fields
 
@@ -154,6 +172,8 @@ def _in_time(ask: Callable[[], T]) -> T | None:
 
 SOURCES: dict[str, Callable[[click.Context], Iterator[Candidate]]] = {
     "node": _nodes,
+    "name": _people,
+    "people": _people,
     "queue": lambda _: map(Candidate, QUEUES),
     "states": lambda _: map(Candidate, STATES),
     "shell": lambda _: map(Candidate, SHELLS),

@@ -7,11 +7,10 @@ import sys
 import click
 import msgspec
 
-from stoker.client import Client
-
 from .command import command as declare
 from .command import json_option, option
 from .say import tell
+from .secret import Asking
 
 
 @declare("drain")
@@ -19,7 +18,7 @@ from .say import tell
 @option("--why", default="", metavar="TEXT")
 @json_option
 def command(node: str, why: str, as_json: bool) -> None:
-    with Client() as client:
+    with Asking() as client:
         drained = client.drain(node, why)
     if as_json:
         sys.stdout.buffer.write(msgspec.json.encode(drained) + b"\n")

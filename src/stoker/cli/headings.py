@@ -12,6 +12,7 @@ HEADINGS: dict[str, tuple[str, ...]] = {
     "tasks": ("submit", "cancel", "edit", "resubmit", "requeue", "delete"),
     "line": ("hold", "release", "move"),
     "watch": ("ls", "top", "show", "why", "logs", "wait", "nodes"),
+    "people": ("login", "logout", "me", "passwd", "token", "user"),
     "machine": ("up", "down", "drain", "resume", "service", "config", "upgrade-check"),
     "records": ("backup", "restore", "db", "export", "reset"),
     "more": ("completion", "version", "help"),

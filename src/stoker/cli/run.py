@@ -21,7 +21,8 @@ from .screen import clean
 COMMANDS = (
     "up", "down", "submit", "ls", "show", "why", "top", "logs", "wait", "cancel", "hold", "release", "edit",
     "move", "resubmit", "requeue", "delete", "export", "nodes", "drain", "resume", "reset", "backup", "restore", "db",
-    "upgrade-check", "service", "config", "help", "completion", "version",
+    "upgrade-check", "service", "config", "login", "logout", "me", "passwd", "token", "user", "help", "completion",
+    "version",
 )  # fmt: skip
 """Each is a module here with a `command` in it; headings.py says where `stoker --help` lists it."""
 COMPLETE = "__complete"

@@ -20,8 +20,8 @@ from urllib.parse import quote
 from stoker import wire
 from stoker.domain.task import TaskSpec, fields
 
-from .connection import Connection
 from .errors import Refused, ServerUnreachable
+from .people import People
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -60,7 +60,7 @@ class StreamReset(NamedTuple):
     seq: int
 
 
-class Client(Connection):
+class Client(People):
     """A way to one server; a context manager. It belongs to one thread.
 
     url, token: the server and its token. Without them STOKER_URL and STOKER_TOKEN are asked, then

@@ -191,10 +191,23 @@ def _phrases(key: str, language: str) -> Mapping[str, str]:
         return _of_top(language)
     if key.endswith(".examples"):
         return _examples(language)
+    if key.startswith(_ABOUT_PEOPLE):
+        return _of_people(language)
     if language == "zh":
         from .zh_cli import PHRASES  # noqa: PLC0415 - one language is enough
     else:
         from .en_cli import PHRASES  # noqa: PLC0415
+    return PHRASES
+
+
+_ABOUT_PEOPLE = ("people.", "help.user_", "help.token_", "help.me_")
+
+
+def _of_people(language: str) -> Mapping[str, str]:
+    if language == "zh":
+        from .zh_people import PHRASES  # noqa: PLC0415 - one language is enough
+    else:
+        from .en_people import PHRASES  # noqa: PLC0415
     return PHRASES
 
 

@@ -157,6 +157,66 @@ EXAMPLES: dict[str, str] = {
         "stoker restore stoker-backup-lab1.tar\n"
         "stoker restore stoker-backup-lab1.tar --yes  # without being asked"
     ),
+    "help.login.examples": (
+        "stoker login  # by your account's name\n"
+        "stoker login ana --url https://gpu.lab:7433\n"
+        "stoker login --code  # with a one-time code\n"
+        "stoker login ana < password.txt  # in a script"
+    ),
+    "help.logout.examples": "stoker logout\nstoker logout --json  # for scripts",
+    "help.me.examples": (
+        "stoker me\n"
+        "stoker me set language zh\n"
+        "stoker me default gpus 1  # unless a submission says otherwise"
+    ),
+    "help.me_set.examples": (
+        "stoker me set email ana@lab.example\n"
+        "stoker me set notify failed,limit  # what to be told"
+    ),
+    "help.me_default.examples": (
+        "stoker me default time-limit 2d\n"
+        "stoker me default gpus --unset  # no default any more"
+    ),
+    "help.passwd.examples": "stoker passwd\nstoker passwd < both.txt  # the old one, then the new one",
+    "help.token.examples": "stoker token ls\nstoker token new nightly --days 365  # shown once",
+    "help.token_ls.examples": "stoker token ls\nstoker token ls --person bo  # as an admin",
+    "help.token_new.examples": (
+        "stoker token new nightly --days 365\n"
+        "stoker token new dashboard --scope tasks:read  # may look, not touch"
+    ),
+    "help.token_rm.examples": "stoker token rm 3f9a1c02d4e5b6a7\nstoker token rm 3f9a1c02d4e5b6a7 --json  # for scripts",
+    "help.user.examples": (
+        "stoker user ls\n"
+        "stoker user add ana bo cy  # each gets a one-time password\n"
+        "stoker user add --file class.csv --out passwords.csv\n"
+        "stoker user lock bo  # shuts out at once; tasks go on\n"
+        "stoker user rm bo --tasks cancel"
+    ),
+    "help.user_ls.examples": "stoker user ls\nstoker user ls --json  # for scripts",
+    "help.user_show.examples": "stoker user show ana\nstoker user show ana --json  # for scripts",
+    "help.user_add.examples": (
+        "stoker user add ana --full-name 'Ana Li' --expires 2027-06-30\n"
+        "stoker user add ana bo cy --team vision\n"
+        "stoker user add --file class.csv --out passwords.csv\n"
+        "stoker user add ana --login system  # with the system's password"
+    ),
+    "help.user_edit.examples": (
+        "stoker user edit ana --expires 2027-12-31  # one more year\n"
+        "stoker user edit ana --account lana --node-account gpu2=ana2"
+    ),
+    "help.user_lock.examples": "stoker user lock bo\nstoker user lock bo cy  # several",
+    "help.user_unlock.examples": "stoker user unlock bo\nstoker user unlock bo cy  # several",
+    "help.user_rm.examples": (
+        "stoker user rm bo  # asks about tasks\n"
+        "stoker user rm bo --tasks cancel --yes"
+    ),
+    "help.user_passwd.examples": "stoker user passwd bo\nstoker user passwd bo --json  # for scripts",
+    "help.user_role.examples": "stoker user role ana admin  # may do everything\nstoker user role ana user",
+    "help.user_weight.examples": (
+        "stoker user weight ana 2  # twice the share\n"
+        "stoker user weight ana -1  # before everybody"
+    ),
+    "help.user_code.examples": "stoker user code bo\nstoker user code bo --json  # for scripts",
     "help.db.examples": (
         "stoker db check  # are the records sound?\n"
         "stoker db copy postgresql://stoker@db.lab/stoker"

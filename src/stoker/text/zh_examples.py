@@ -157,6 +157,66 @@ EXAMPLES: dict[str, str] = {
         "stoker restore stoker-backup-lab1.tar\n"
         "stoker restore stoker-backup-lab1.tar --yes  # 不再询问"
     ),
+    "help.login.examples": (
+        "stoker login  # 使用当前系统账号名\n"
+        "stoker login ana --url https://gpu.lab:7433\n"
+        "stoker login --code  # 使用一次性登录码\n"
+        "stoker login ana < password.txt  # 在脚本中"
+    ),
+    "help.logout.examples": "stoker logout\nstoker logout --json  # 供脚本使用",
+    "help.me.examples": (
+        "stoker me\n"
+        "stoker me set language zh\n"
+        "stoker me default gpus 1  # 提交时没有说明则使用"
+    ),
+    "help.me_set.examples": (
+        "stoker me set email ana@lab.example\n"
+        "stoker me set notify failed,limit  # 要接收哪些通知"
+    ),
+    "help.me_default.examples": (
+        "stoker me default time-limit 2d\n"
+        "stoker me default gpus --unset  # 取消默认值"
+    ),
+    "help.passwd.examples": "stoker passwd\nstoker passwd < both.txt  # 第一行旧密码，第二行新密码",
+    "help.token.examples": "stoker token ls\nstoker token new nightly --days 365  # 只显示一次",
+    "help.token_ls.examples": "stoker token ls\nstoker token ls --person bo  # 管理员查看他人的",
+    "help.token_new.examples": (
+        "stoker token new nightly --days 365\n"
+        "stoker token new dashboard --scope tasks:read  # 只能查看"
+    ),
+    "help.token_rm.examples": "stoker token rm 3f9a1c02d4e5b6a7\nstoker token rm 3f9a1c02d4e5b6a7 --json  # 供脚本使用",
+    "help.user.examples": (
+        "stoker user ls\n"
+        "stoker user add ana bo cy  # 每人得到一个一次性密码\n"
+        "stoker user add --file class.csv --out passwords.csv\n"
+        "stoker user lock bo  # 立即禁止登录，任务继续\n"
+        "stoker user rm bo --tasks cancel"
+    ),
+    "help.user_ls.examples": "stoker user ls\nstoker user ls --json  # 供脚本使用",
+    "help.user_show.examples": "stoker user show ana\nstoker user show ana --json  # 供脚本使用",
+    "help.user_add.examples": (
+        "stoker user add ana --full-name 'Ana Li' --expires 2027-06-30\n"
+        "stoker user add ana bo cy --team vision\n"
+        "stoker user add --file class.csv --out passwords.csv\n"
+        "stoker user add ana --login system  # 使用系统密码登录"
+    ),
+    "help.user_edit.examples": (
+        "stoker user edit ana --expires 2027-12-31  # 延长有效期\n"
+        "stoker user edit ana --account lana --node-account gpu2=ana2"
+    ),
+    "help.user_lock.examples": "stoker user lock bo\nstoker user lock bo cy  # 多位用户",
+    "help.user_unlock.examples": "stoker user unlock bo\nstoker user unlock bo cy  # 多位用户",
+    "help.user_rm.examples": (
+        "stoker user rm bo  # 会询问如何处理任务\n"
+        "stoker user rm bo --tasks cancel --yes"
+    ),
+    "help.user_passwd.examples": "stoker user passwd bo\nstoker user passwd bo --json  # 供脚本使用",
+    "help.user_role.examples": "stoker user role ana admin  # 可以做任何事\nstoker user role ana user",
+    "help.user_weight.examples": (
+        "stoker user weight ana 2  # 两倍份额\n"
+        "stoker user weight ana -1  # 先于所有人"
+    ),
+    "help.user_code.examples": "stoker user code bo\nstoker user code bo --json  # 供脚本使用",
     "help.db.examples": (
         "stoker db check  # 检查记录是否完好\n"
         "stoker db copy postgresql://stoker@db.lab/stoker"

@@ -22,11 +22,13 @@ from stoker.text import (
     en,
     en_cli,
     en_examples,
+    en_people,
     en_top,
     knows_phrase,
     zh,
     zh_cli,
     zh_examples,
+    zh_people,
     zh_top,
 )
 
@@ -36,9 +38,10 @@ CATALOGUES = [
     (en.TEXTS, zh.TEXTS),
     (en_cli.PHRASES, zh_cli.PHRASES),
     (en_top.PHRASES, zh_top.PHRASES),
+    (en_people.PHRASES, zh_people.PHRASES),
     (en_examples.EXAMPLES, zh_examples.EXAMPLES),
 ]
-SPOKEN = en_cli.PHRASES | en_top.PHRASES | en_examples.EXAMPLES
+SPOKEN = en_cli.PHRASES | en_top.PHRASES | en_people.PHRASES | en_examples.EXAMPLES
 """Everything the command line says."""
 DECLARED = ("field.", "setting.")
 """In English these are the declarations themselves."""
