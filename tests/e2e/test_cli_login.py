@@ -158,6 +158,7 @@ def test_own_settings(server: ApiServer, admin: Desk, desk: Desk) -> None:
     slip = one_time(admin, "ana")
     desk("login", "ana", "--url", server.url, typed=f"{slip}\n{SECRET}\n")
 
+    assert "only admins" in desk("user", "ls", code=2)
     desk("me", "set", "language", "zh")
     desk("me", "set", "notify", "failed,limit")
     desk("me", "default", "time-limit", "2h")

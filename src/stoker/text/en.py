@@ -268,7 +268,7 @@ TEXTS: dict[str, str] = {
     "token_expired": "The token has expired.",
     "token_expired.hint": "Log in again: stoker login",
     "missing_scope": "This token is not good for that: it lacks {scope}.",
-    "missing_scope.hint": "Use another token, or log in again: stoker login",
+    "missing_scope.hint": "Use another token, or log in again: stoker login. What is for admins, only admins get.",
     "admins_only": "Only admins may do that.",
     "admins_only.hint": "Ask an admin of this Stoker.",
     "not_yours": "Task {id} belongs to {owner}.",

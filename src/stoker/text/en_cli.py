@@ -9,8 +9,8 @@ from __future__ import annotations
 
 PHRASES: dict[str, str] = {
     # ---- no server
-    "unreachable.no_server": "No server runs here (state folder {where}). Start one: stoker up --detach; or name one elsewhere with STOKER_URL and STOKER_TOKEN.",
-    "unreachable.no_server.elsewhere": "No server is named: set STOKER_URL and STOKER_TOKEN, or write url and token into {where}/client.toml",
+    "unreachable.no_server": "No server runs here (state folder {where}). Start one: stoker up --detach; or use your lab's: stoker login --url URL",
+    "unreachable.no_server.elsewhere": "No server is named: stoker login --url URL, or set STOKER_URL and STOKER_TOKEN, or write url and token into {where}/client.toml",
     "unreachable.gone.elsewhere": "The server of {where} is not running any more.",
     "unreachable.no_connection.elsewhere": "No server answers at {where} ({detail}). Does it run, and is the way to it (an SSH tunnel) open?",
     "unreachable.bad_file": "{where} cannot be used ({detail}). It holds two lines: url = \"http://host:7433\" and token = \"...\"",

@@ -267,7 +267,7 @@ TEXTS: dict[str, str] = {
     "token_expired": "令牌已过期。",
     "token_expired.hint": "请重新登录：stoker login",
     "missing_scope": "这个令牌没有权限 {scope}。",
-    "missing_scope.hint": "请换一个令牌，或重新登录：stoker login",
+    "missing_scope.hint": "请换一个令牌，或重新登录：stoker login。管理员的权限只有管理员才有。",
     "admins_only": "只有管理员可以这样做。",
     "admins_only.hint": "请联系管理员。",
     "not_yours": "任务 {id} 属于 {owner}。",

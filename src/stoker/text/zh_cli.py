@@ -7,8 +7,8 @@ from __future__ import annotations
 
 PHRASES: dict[str, str] = {
     # ---- 没有服务器
-    "unreachable.no_server": "这里没有服务器在运行（状态目录 {where}）。启动：stoker up --detach；或用 STOKER_URL 和 STOKER_TOKEN 指定别处的服务器。",
-    "unreachable.no_server.elsewhere": "没有指定服务器：请设置 STOKER_URL 和 STOKER_TOKEN，或把 url 和 token 写入 {where}/client.toml",
+    "unreachable.no_server": "这里没有服务器在运行（状态目录 {where}）。启动：stoker up --detach；或登录实验室的服务器：stoker login --url URL",
+    "unreachable.no_server.elsewhere": "没有指定服务器：请运行 stoker login --url URL，或设置 STOKER_URL 和 STOKER_TOKEN，或把 url 和 token 写入 {where}/client.toml",
     "unreachable.gone.elsewhere": "{where} 的服务器已不在运行。",
     "unreachable.no_connection.elsewhere": "{where} 没有服务器应答（{detail}）。服务器在运行吗？到它的 SSH 隧道开了吗？",
     "unreachable.bad_file": "{where} 无法使用（{detail}）。其中应有两行：url = \"http://主机:7433\" 和 token = \"...\"",
