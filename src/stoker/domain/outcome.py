@@ -41,6 +41,7 @@ OUTCOME_OF: dict[str, Outcome] = {
     "stdout_not_writable": "failed",
     "stderr_not_writable": "failed",
     "account_unknown": "failed",
+    "account_not_allowed": "failed",
     "environment_missing": "failed",
     "environment_ambiguous": "failed",
     "not_an_environment": "failed",

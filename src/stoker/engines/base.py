@@ -58,6 +58,8 @@ class LiveAttempt(Struct, frozen=True, kw_only=True):
     state: State
     spec: TaskSpec
     owner: str
+    account: str = ""
+    """As in its LaunchOrder."""
     stop_cause: str | None = None
     submitted_at: datetime | None = None
 

@@ -107,6 +107,7 @@ def _recover_live(flow: Flow, live: Live) -> LiveAttempt:
         state=task.state,
         spec=render(task.spec, task.element),
         owner=task.owner,
+        account=flow.account(task.owner, attempt.allocation.node),
         stop_cause=task.stop_cause,
         submitted_at=task.submitted_at,
     )

@@ -15,6 +15,10 @@ def main() -> int:
     server.add_argument("--replace", action="store_true", help="end a runner that holds it")
     server.add_argument("--simulate-gpus", type=int, default=0, metavar="N")
     server.add_argument("--node", default="", help="this node's name")
+    many = server.add_argument_group("as root, for many accounts")
+    many.add_argument("--server-uid", type=int, metavar="UID", help="the server's account")
+    many.add_argument("--least-uid", type=int, default=1000, metavar="UID")
+    many.add_argument("--allowed-group", default="", metavar="NAME")
     client = verbs.add_parser("attach", help="join stdin and stdout to the runner")
     client.add_argument("--spool", required=True)
     client.add_argument("--wait", type=float, default=0.0, metavar="SECONDS")
@@ -26,13 +30,18 @@ def main() -> int:
         from .attach import attach  # noqa: PLC0415 - neither needs the other's modules
 
         return attach(options.spool, options.wait)
+    from .account import admission  # noqa: PLC0415
     from .serve import serve  # noqa: PLC0415
 
+    is_one = options.server_uid is None
     return serve(
         options.spool,
         replace=options.replace,
         simulate_gpus=options.simulate_gpus,
         node=options.node,
+        admission=None
+        if is_one
+        else admission(options.server_uid, options.least_uid, options.allowed_group),
     )
 
 

@@ -1,6 +1,7 @@
 """Calls in the runner's loop: who asked, who still works on it, what took too long. Never waits.
 
-Work is bounded per account: what hangs in a dead home folder cannot be ended, only counted.
+Work is bounded per account: what hangs in a dead home folder cannot be ended, only counted. So are
+log-ins, all together: each takes seconds when the password is wrong.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import json
 import time
 from typing import Callable, Dict, Tuple
 
-from .calls import BUSY, MOST_BYTES, TIMEOUT, UNKNOWN_VERB, VERBS, Errand
+from .calls import AS_ROOT, BUSY, MOST_BYTES, TIMEOUT, UNKNOWN_VERB, VERBS, Errand
 from .protocol import Answer, Call
 
 KEY = "call-"
@@ -32,7 +33,7 @@ class CallDesk:
         self._last = 0
         self._open: Dict[int, Tuple[int, Reply, float]] = {}
         self._at_work: Dict[int, Tuple[str, float]] = {}
-        """Processes that have not ended: ticket to account and beginning."""
+        """Processes that have not ended: ticket to what it counts under, and its beginning."""
 
     def ask(self, call: Call, reply: Reply) -> None:
         """Answer now or later."""
@@ -44,7 +45,7 @@ class CallDesk:
         limit_s = max(0.1, min(float(call.timeout_s), _LONGEST_S))
         now = time.monotonic()
         self._open[self._last] = (call.id, reply, now + limit_s)
-        self._at_work[self._last] = (call.account, now)
+        self._at_work[self._last] = (_counted(call), now)
         errand = Errand(self._last, call.verb, call.account, call.args, limit_s)
         self._run_errand(f"{KEY}{self._last}", errand.line())
 
@@ -74,9 +75,15 @@ class CallDesk:
                 del self._at_work[ticket]
 
     def _refusal(self, call: Call) -> str:
-        if call.verb not in VERBS:
+        if call.verb not in VERBS and call.verb not in AS_ROOT:
             return UNKNOWN_VERB
         if len(json.dumps(call.args)) > MOST_BYTES:
             return "the call is too long"
-        theirs = sum(one == call.account for one, _ in self._at_work.values())
+        whose = _counted(call)
+        theirs = sum(one == whose for one, _ in self._at_work.values())
         return BUSY if theirs >= _MOST_EACH or len(self._at_work) >= _MOST else ""
+
+
+def _counted(call: Call) -> str:
+    """Under what it counts: its account, or for all of them together what no account is called."""
+    return f"/{call.verb}" if call.verb in AS_ROOT else call.account

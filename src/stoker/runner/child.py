@@ -14,7 +14,7 @@ import json
 import os
 from typing import Dict, List, NoReturn, Optional, Tuple
 
-from . import account, activate, command, envs, libc, program
+from . import account, activate, command, envs, libc, logindefs, program
 from .cgroup import Group
 from .environ import identity
 from .prepare import Command, Prepared, make_command
@@ -56,7 +56,7 @@ class Child:
     def _begin(self) -> None:
         os.setsid()
         libc.unblock_signals()
-        os.umask(_UMASK)
+        os.umask(_UMASK if self._setting.admission is None else logindefs.umask(_UMASK))
         self._step = "cgroup"
         self._group.join()
         made, owner = self._command()
@@ -107,10 +107,16 @@ class Child:
         if prepared.command is not None:
             return prepared.command, mine
         self._step = "account"
-        owner = account.wanted(prepared.launch.account, mine)
+        admission = self._setting.admission
+        owner = account.wanted(prepared.launch.account, mine, admission)
         self._step = "exec"
-        is_own = owner.uid == mine.uid
-        return make_command(prepared.launch, owner, self._setting.base, is_own=is_own), owner
+        if admission is not None:
+            base = logindefs.variables(owner)
+            made = make_command(prepared.launch, owner, base, is_own=False, is_login=True)
+        else:
+            is_own = owner.uid == mine.uid
+            made = make_command(prepared.launch, owner, self._setting.base, is_own=is_own)
+        return made, owner
 
     def _connect(self, launch: Launch) -> None:
         """Put the descriptors 0, 1 and 2 in place."""

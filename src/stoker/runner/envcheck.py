@@ -22,12 +22,17 @@ _MOST_WORDS = 300
 
 
 def check(
-    args: Mapping[str, str], account: Account, base: Mapping[str, str], *, is_own: bool
+    args: Mapping[str, str],
+    account: Account,
+    base: Mapping[str, str],
+    *,
+    is_own: bool,
+    is_login: bool = False,
 ) -> Dict[str, Any]:
     """`code` "" with prefix, kind and Python's version, or why not. Raises TimeoutError."""
     until = time.monotonic() + float(args.get("limit_s", "10"))
     places = base if is_own else {}
-    begins = basis(account, base, is_own=is_own)
+    begins = basis(account, base, is_own=is_own, is_login=is_login)
     try:
         found = envs.find(args.get("environment", ""), account.home, places)
         env = {encoded(name): encoded(value) for name, value in begins.items()}

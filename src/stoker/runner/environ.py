@@ -1,4 +1,5 @@
-"""The environment of a command. Pure: built from the launch, the account and the runner's own.
+"""The environment of a command. Pure: built from the launch, the account and the runner's own, or
+from what a log-in gives the account (`logindefs`) and then nothing of the runner's.
 
 What identifies the attempt and names its GPUs is set last and cannot be overridden. Strings may
 carry arbitrary bytes (surrogateescape), as arguments do.
@@ -18,17 +19,27 @@ _FROM_OWNER = ("PATH", "LD_LIBRARY_PATH", "TMPDIR", "XDG_RUNTIME_DIR")
 
 
 def environment(
-    launch: Launch, account: Account, base: Mapping[str, str], *, is_own: bool
+    launch: Launch,
+    account: Account,
+    base: Mapping[str, str],
+    *,
+    is_own: bool,
+    is_login: bool = False,
 ) -> Dict[str, str]:
     """Everything the command sees, before an environment of its own is activated."""
-    return {**basis(account, base, is_own=is_own), **launch.env, **identity(launch)}
+    begins = basis(account, base, is_own=is_own, is_login=is_login)
+    return {**begins, **launch.env, **identity(launch)}
 
 
-def basis(account: Account, base: Mapping[str, str], *, is_own: bool) -> Dict[str, str]:
-    """What every command of an account begins with."""
+def basis(
+    account: Account, base: Mapping[str, str], *, is_own: bool, is_login: bool = False
+) -> Dict[str, str]:
+    """What every command of an account begins with. `is_login`: all of `base` is the account's."""
     inherited = _FROM_SYSTEM + (_FROM_OWNER if is_own else ())
     env = {
-        name: value for name, value in base.items() if name in inherited or name.startswith("LC_")
+        name: value
+        for name, value in base.items()
+        if is_login or name in inherited or name.startswith("LC_")
     }
     env.setdefault("PATH", _SYSTEM_PATH)
     if not _is_utf8(env):

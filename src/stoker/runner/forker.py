@@ -35,7 +35,9 @@ _STRAY_POLL_MS = 100
 _CHUNK = 1 << 16
 
 
-def start(spool: str, dir_fd: int, cgroups: Cgroups) -> Tuple[int, socket.socket]:
+def start(
+    spool: str, dir_fd: int, cgroups: Cgroups, admission: Optional[account.Admission] = None
+) -> Tuple[int, socket.socket]:
     """Fork the forker. Its pid and our end of the line to it."""
     ours, theirs = socket.socketpair()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
@@ -50,7 +52,7 @@ def start(spool: str, dir_fd: int, cgroups: Cgroups) -> Tuple[int, socket.socket
         libc.become_subreaper()
         libc.set_name(b"stoker-forker")
         _restore_dispositions()
-        _Forker(theirs, _setting(spool, dir_fd, cgroups)).run()
+        _Forker(theirs, _setting(spool, dir_fd, cgroups, admission)).run()
         os._exit(0)
     except BaseException:
         note("the forker failed: " + traceback.format_exc())
@@ -104,7 +106,13 @@ class _Forker:
         try:
             prepared = None
             if verb == LAUNCH:
-                prepared = prepare(raw, setting.mine, setting.boot_id, setting.base)
+                prepared = prepare(
+                    raw,
+                    setting.mine,
+                    setting.boot_id,
+                    setting.base,
+                    serves_many=setting.admission is not None,
+                )
             pid = os.fork()
         except (OSError, ValueError) as error:  # the server sends it again
             note(f"cannot start {key.decode()}: {error}")
@@ -166,7 +174,9 @@ def _restore_dispositions() -> None:
             signal.signal(number, signal.SIG_DFL)
 
 
-def _setting(spool: str, dir_fd: int, cgroups: Cgroups) -> Setting:
+def _setting(
+    spool: str, dir_fd: int, cgroups: Cgroups, admission: Optional[account.Admission]
+) -> Setting:
     return Setting(
         spool=spool,
         dir_fd=dir_fd,
@@ -176,6 +186,7 @@ def _setting(spool: str, dir_fd: int, cgroups: Cgroups) -> Setting:
         mine=account.own(),
         base=dict(os.environ),
         cgroups=cgroups,
+        admission=admission,
     )
 
 

@@ -13,6 +13,7 @@ import signal
 import struct
 from typing import Iterable
 
+_PR_SET_DUMPABLE = 4
 _PR_SET_NAME = 15
 _PR_SET_CHILD_SUBREAPER = 36
 _SIG_SETMASK = 2
@@ -39,6 +40,11 @@ _syscall = _library.syscall
 def become_subreaper() -> None:
     """Orphaned descendants become our children, not init's. Not inherited by fork."""
     _checked(_prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
+
+
+def forbid_dumps() -> None:
+    """No core dump and no debugger, here and in what is forked from here; exec ends it."""
+    _checked(_prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0))
 
 
 def set_name(name: bytes) -> None:

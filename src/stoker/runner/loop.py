@@ -81,8 +81,11 @@ class Loop:
         link: socket.socket,
         simulate_gpus: int,
         hello: Hello,
+        server_uid: Optional[int] = None,
     ) -> None:
         self._spool = spool
+        self._server_uid = server_uid
+        """The one account beside ours that may connect."""
         self._cgroups = cgroups
         self._hello = hello
         self._selector = selectors.DefaultSelector()
@@ -113,7 +116,7 @@ class Loop:
     def run(self) -> None:
         """Until something ends us. Raises SpoolGone or ForkerGone."""
         self._notices = _bind(self._spool.dir_fd, NOTICES, socket.SOCK_DGRAM)
-        self._listener = _bind(self._spool.dir_fd, SOCKET, socket.SOCK_STREAM)
+        self._listener = _bind(self._spool.dir_fd, SOCKET, socket.SOCK_STREAM, self._server_uid)
         self._selector.register(self._notices, selectors.EVENT_READ, self._on_notices)
         self._selector.register(self._listener, selectors.EVENT_READ, self._on_connect)
         self._selector.register(self._wake_reader, selectors.EVENT_READ, self._on_wake)
@@ -177,7 +180,7 @@ class Loop:
         except OSError:
             return
         _, uid, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-        if uid not in (0, os.geteuid()):
+        if uid not in (0, os.geteuid(), self._server_uid):
             note(f"refused a connection of uid {uid}")
             sock.close()
             return
@@ -396,12 +399,14 @@ class _Connection:
         self.stream.send(protocol.line(message))
 
 
-def _bind(dir_fd: int, name: str, kind: int) -> socket.socket:
+def _bind(dir_fd: int, name: str, kind: int, owner: Optional[int] = None) -> socket.socket:
     with contextlib.suppress(FileNotFoundError):
         os.unlink(name, dir_fd=dir_fd)
     sock = socket.socket(socket.AF_UNIX, kind)
     sock.bind(socket_path(dir_fd, name))
     os.chmod(name, 0o600, dir_fd=dir_fd)
+    if owner is not None:
+        os.chown(name, owner, -1, dir_fd=dir_fd, follow_symlinks=False)
     sock.setblocking(False)
     if kind == socket.SOCK_STREAM:
         sock.listen(64)

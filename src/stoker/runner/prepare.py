@@ -47,14 +47,16 @@ class Prepared:
     """Why there can be no command."""
 
 
-def prepare(raw: bytes, mine: Account, boot_id: str, base: Mapping[str, str]) -> Prepared:
+def prepare(
+    raw: bytes, mine: Account, boot_id: str, base: Mapping[str, str], *, serves_many: bool = False
+) -> Prepared:
     """Raises ValueError for a line that is not a launch."""
     launch = protocol.read(raw)
     if not isinstance(launch, Launch):
         raise ValueError(f"not a launch: {type(launch).__name__}")
     made: Optional[Command] = None
     failure: Optional[OSError] = None
-    if launch.account in ("", mine.name):
+    if not serves_many and launch.account in ("", mine.name):
         try:
             made = make_command(launch, mine, base, is_own=True)
         except OSError as error:
@@ -70,11 +72,16 @@ def prepare(raw: bytes, mine: Account, boot_id: str, base: Mapping[str, str]) ->
 
 
 def make_command(
-    launch: Launch, account: Account, base: Mapping[str, str], *, is_own: bool
+    launch: Launch,
+    account: Account,
+    base: Mapping[str, str],
+    *,
+    is_own: bool,
+    is_login: bool = False,
 ) -> Command:
     """Arguments and environment as exact bytes. Raises OSError for what cannot be executed."""
     argv, script = command.arguments(launch, account)
-    env = environment(launch, account, base, is_own=is_own)
+    env = environment(launch, account, base, is_own=is_own, is_login=is_login)
     for name in env:
         if not name or "=" in name:
             raise OSError(errno.EINVAL, f"not a name of a variable: {name!r}")

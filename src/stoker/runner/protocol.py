@@ -319,7 +319,8 @@ class Answer:
     id: int
     result: Dict[str, Any] = field(default_factory=dict)
     error: str = ""
-    """"" | unknown_verb | busy | timeout | account_unknown | the system's own words."""
+    """"" | unknown_verb | busy | timeout | account_unknown | account_not_allowed (these two with
+    `detail` in the result) | the system's own words."""
 
 
 @dataclass(frozen=True)

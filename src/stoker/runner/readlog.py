@@ -77,7 +77,7 @@ def tail_as_owner(path: str, name: str, setting: Setting) -> bytes:
     if pid == 0:
         try:
             os.close(reader)
-            fd = _open_as_owner(path, name, setting.mine)
+            fd = _open_as_owner(path, name, setting)
             _write_all(writer, logfile.tail(fd))
         finally:
             os._exit(0)
@@ -109,15 +109,15 @@ def read_as_owner(raw: bytes, setting: Setting) -> None:
     link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     link.connect(socket_path(setting.dir_fd, SOCKET))  # while we still may
     try:
-        fd = _open_as_owner(errand.path, errand.account, setting.mine)
+        fd = _open_as_owner(errand.path, errand.account, setting)
         answer = _answer(fd, errand.ticket, errand.offset, errand.limit)
     except OSError as error:
         answer = LogData(errand.ticket, errand.offset, 0, error=_words(error))
     link.sendall(protocol.line(answer))
 
 
-def _open_as_owner(path: str, name: str, mine: account.Account) -> int:
-    account.become(account.wanted(name, mine))
+def _open_as_owner(path: str, name: str, setting: Setting) -> int:
+    account.become(account.wanted(name, setting.mine, setting.admission))
     # O_NONBLOCK: opening a FIFO must not wait for its writer.
     fd = os.open(encoded(path), os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(fd).st_mode):

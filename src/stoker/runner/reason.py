@@ -13,6 +13,7 @@ import signal as signals
 from typing import Optional, Tuple
 
 from . import transcript
+from .account import NOT_ALLOWED
 from .protocol import Launch
 
 REASONS = (
@@ -28,6 +29,7 @@ REASONS = (
     "stdout_not_writable",  # detail: the path and the system's words
     "stderr_not_writable",  # likewise
     "account_unknown",  # no such unix account on the node; detail: its name
+    "account_not_allowed",  # one that the node does not run commands as; detail: its name and why
     "environment_missing",  # no such conda or virtual environment; detail: its name or folder
     "environment_ambiguous",  # several have that name; detail: their folders
     "not_an_environment",  # a folder that is neither; detail: the folder
@@ -114,6 +116,8 @@ def explain_exit(
 
 
 def _explain_account(error: OSError, account: str) -> Reason:
+    if error.strerror == NOT_ALLOWED:
+        return NOT_ALLOWED, str(error.filename)
     if error.errno in _DENIED:
         return "permission_denied", account
     if error.errno in (errno.EAGAIN, errno.ENOMEM):

@@ -12,8 +12,9 @@ import os
 import signal
 import socket
 import zlib
+from typing import Optional
 
-from . import account, forker, killpoint, lock, priority
+from . import account, forker, killpoint, libc, lock, priority
 from .cgroup import Cgroups
 from .note import note
 from .spool import Spool, SpoolRefused, open_folder
@@ -21,19 +22,31 @@ from .spool import Spool, SpoolRefused, open_folder
 OK, FAILED, REFUSED = 0, 1, 2
 
 
-def serve(path: str, *, replace: bool, simulate_gpus: int, node: str) -> int:
-    """Run until ended by a signal; an exit code otherwise."""
+def serve(
+    path: str,
+    *,
+    replace: bool,
+    simulate_gpus: int,
+    node: str,
+    admission: Optional[account.Admission] = None,
+) -> int:
+    """Run until ended by a signal; an exit code otherwise. `admission`: many accounts are served."""
+    if admission is not None and os.geteuid() != 0:
+        note("only root can serve many accounts")
+        return REFUSED
     killpoint.arm(os.environ.get("STOKER_KILL_POINTS", ""))
     _prepare_process()
     path = os.path.abspath(path)
     try:
-        dir_fd = open_folder(path)
+        dir_fd = open_folder(path, None if admission is None else admission.server_gid)
     except SpoolRefused as refusal:
         note(str(refusal))
         return REFUSED
     os.chdir("/")
+    if admission is not None:
+        libc.forbid_dumps()  # passwords pass through
     cgroups = Cgroups.find(group_name(path, node))
-    forker_pid, link = forker.start(path, dir_fd, cgroups)
+    forker_pid, link = forker.start(path, dir_fd, cgroups, admission)
     if lock.take(dir_fd, replace=replace) is None:
         note(f"a runner serves {path} already")
         return FAILED if replace else OK
@@ -46,7 +59,10 @@ def serve(path: str, *, replace: bool, simulate_gpus: int, node: str) -> int:
         spool.ended.prune()
     except OSError as error:  # a full disk: another time
         note(f"cannot shorten ended.jsonl: {error}")
-    return _serve_spool(spool, cgroups, forker_pid, link, simulate_gpus)
+    server_uid = None if admission is None else admission.server_uid
+    return _serve_spool(
+        spool, cgroups, forker_pid, link, simulate_gpus=simulate_gpus, server_uid=server_uid
+    )
 
 
 def group_name(path: str, node: str) -> str:
@@ -56,7 +72,13 @@ def group_name(path: str, node: str) -> str:
 
 
 def _serve_spool(
-    spool: Spool, cgroups: Cgroups, forker_pid: int, link: socket.socket, simulate_gpus: int
+    spool: Spool,
+    cgroups: Cgroups,
+    forker_pid: int,
+    link: socket.socket,
+    *,
+    simulate_gpus: int,
+    server_uid: Optional[int],
 ) -> int:
     # Not above: the forker has been forked without these, and stays small.
     from .build import build_id  # noqa: PLC0415
@@ -84,6 +106,7 @@ def _serve_spool(
             link=link,
             simulate_gpus=simulate_gpus,
             hello=hello,
+            server_uid=server_uid,
         ).run()
     except SpoolGone:
         note(f"{spool.path} was deleted: nothing can be recorded any more")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import socket
 from dataclasses import dataclass
-from typing import Mapping
+from typing import Mapping, Optional
 
-from .account import Account
+from .account import Account, Admission
 from .cgroup import Cgroups
 
 
@@ -25,3 +25,5 @@ class Setting:
     base: Mapping[str, str]
     """The runner's environment."""
     cgroups: Cgroups
+    admission: Optional[Admission] = None
+    """Many accounts are served; None = the runner's own, and it is everybody's."""

@@ -1,4 +1,5 @@
-"""The spool folder: the runner's only state (PROTOCOL 2). Local disk, 0700.
+"""The spool folder: the runner's only state (PROTOCOL 2). Local disk, 0700; where the server is another
+account, its group may pass through to the socket, and to nothing else.
 
 `A.R.rec` record, `A.R.log` output, `A.R.ctl` orders, `A.R.script` a script's text, `mark`,
 `ended.jsonl`, `epoch`, `spool.id`, `runner.lock`, `runner.sock`, `runner.dgram`. Everything goes
@@ -11,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-from typing import Iterable, List
+from typing import Iterable, List, Optional
 
 from . import command, killpoint
 from .ended import Ended
@@ -38,8 +39,8 @@ class SpoolRefused(Exception):
     """This folder cannot be a spool; the text says why, in one line."""
 
 
-def open_folder(path: str) -> int:
-    """A descriptor of the folder, made if need be. Raises SpoolRefused."""
+def open_folder(path: str, group: Optional[int] = None) -> int:
+    """A descriptor of the folder, made if need be. `group` may pass through. Raises SpoolRefused."""
     kind = network_filesystem(path)
     if kind:
         raise SpoolRefused(f"{path} is on a network file system ({kind}); choose a local disk")
@@ -50,7 +51,9 @@ def open_folder(path: str) -> int:
         raise SpoolRefused(f"cannot use {path}: {error.strerror}") from error
     if os.fstat(fd).st_uid != os.geteuid():
         raise SpoolRefused(f"{path} belongs to another account")
-    os.fchmod(fd, 0o700)
+    if group is not None:
+        os.fchown(fd, -1, group)
+    os.fchmod(fd, 0o700 if group is None else 0o710)
     return fd
 
 

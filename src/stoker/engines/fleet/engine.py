@@ -61,6 +61,7 @@ class FleetEngine:
                     attempt=live.attempt,
                     spec=live.spec,
                     owner=live.owner,
+                    account=live.account,
                     submitted_at=live.submitted_at,
                 )
             elif live.state is State.STOPPING:
