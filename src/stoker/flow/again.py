@@ -35,7 +35,8 @@ async def resubmit(flow: Flow, key: TaskKey, by: str, *, failed: bool = False) -
 
     `failed`: of an array that has ended, only the elements that failed.
     """
-    await check_environments(flow, [(await find(flow, key)).task.spec])
+    old = (await find(flow, key)).task
+    await check_environments(flow, old.owner, [old.spec])
     async with flow.editing:
         while True:
             task = (await find(flow, key)).task

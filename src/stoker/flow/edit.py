@@ -24,7 +24,7 @@ from .follow import enqueue, waiting_for
 async def edit(flow: Flow, key: TaskKey, spec: TaskSpec, version: int | None, by: str) -> Task:
     """The task with its new spec, or the new task. Refuses what `submit` refuses."""
     accept(flow, spec)
-    await check_environments(flow, [spec])
+    await check_environments(flow, (await find(flow, key)).task.owner, [spec])
     await depend.check_known(flow, [spec], [""])
     async with flow.editing:
         while True:

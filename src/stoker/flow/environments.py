@@ -1,4 +1,4 @@
-"""Asks a node whether a task's environment is there, before the task is accepted.
+"""Asks a node whether a task's environment is there for its owner's account, before the task is accepted.
 
 Only an answer refuses: a node that is down, busy or slow lets the task through, and the same is
 found out when it starts. Awaited by requests, never by the loop, and under no lock. Each distinct
@@ -14,7 +14,7 @@ from difflib import SequenceMatcher
 from itertools import islice
 from typing import Any
 
-from stoker.domain.errors import EngineError, InvalidSpec
+from stoker.domain.errors import EngineError, EngineRefused, InvalidSpec
 from stoker.domain.task import NO_ENVIRONMENT, TaskSpec
 from stoker.scheduler.fit import never_fits
 from stoker.scheduler.needs import DEFAULT_QUEUE, needs_of
@@ -30,35 +30,39 @@ MOST_NODES = 3
 """Asked at the same time: homes may differ from node to node."""
 MOST_REMEMBERED = 1000
 MOST_NAMES = 10
-RUNNERS_OWN = ""
-"""The account: one person, one account."""
+NO_ACCOUNT = ("account_unknown", "account_not_allowed")
+"""What a node refuses an account with."""
 
 Found = Mapping[str, Any]
 
 
 async def check_environments(
-    flow: Flow, specs: Sequence[TaskSpec], prefixes: Sequence[str] = ("",)
+    flow: Flow, owner: str, specs: Sequence[TaskSpec], prefixes: Sequence[str] = ("",)
 ) -> None:
-    """Raises InvalidSpec for one that no node has or can use. `prefixes` name the tasks."""
+    """Raises InvalidSpec for one that no node has or can use, and when the owner has no account
+    there. `prefixes` name the tasks."""
     wanted: dict[str, tuple[TaskSpec, str]] = {}
     for spec, prefix in zip(specs, prefixes, strict=True):
         if spec.environment not in NO_ENVIRONMENT:
             wanted.setdefault(spec.environment, (spec, prefix))
     if not wanted or flow.calls is None:
         return
-    unknown = [name for name in wanted if not _is_known(flow, name)][:MOST_ASKED]
-    answers = await asyncio.gather(*(_ask(flow, wanted[name][0]) for name in unknown))
+    unknown = [name for name in wanted if not _is_known(flow, owner, name)][:MOST_ASKED]
+    answers = await asyncio.gather(*(_ask(flow, owner, wanted[name][0]) for name in unknown))
     for name, (node, answer) in zip(unknown, answers, strict=True):
         if answer is None:
             continue
+        if answer.get("code") in NO_ACCOUNT:
+            what = str(answer.get("detail") or flow.account(owner, node))
+            raise InvalidSpec(str(answer["code"]), account=what, node=node, owner=owner)
         if answer.get("code"):
             raise refusal(name, node, answer, wanted[name][1])
-        _remember(flow, name)
+        _remember(flow, owner, name)
 
 
-def doubt(flow: Flow, environment: str) -> None:
+def doubt(flow: Flow, owner: str, environment: str) -> None:
     """A task failed in it: who wants it next has it looked at again."""
-    flow.environments.pop((RUNNERS_OWN, environment), None)
+    flow.environments.pop((_whose(flow, owner), environment), None)
 
 
 def refusal(wanted: str, node: str, answer: Found, prefix: str = "") -> InvalidSpec:
@@ -83,10 +87,10 @@ def refusal(wanted: str, node: str, answer: Found, prefix: str = "") -> InvalidS
             return InvalidSpec("environment_broken", field=field, what=detail, node=node)
 
 
-async def _ask(flow: Flow, spec: TaskSpec) -> tuple[str, Found | None]:
+async def _ask(flow: Flow, owner: str, spec: TaskSpec) -> tuple[str, Found | None]:
     """The first good answer; else a refusal, if every node that was asked gave one."""
     nodes = _suitable(flow, spec)
-    asked = [asyncio.create_task(_call(flow, node, spec.environment)) for node in nodes]
+    asked = [asyncio.create_task(_call(flow, node, owner, spec.environment)) for node in nodes]
     answers: list[tuple[str, Found | None]] = []
     try:
         for answer in asyncio.as_completed(asked):
@@ -101,13 +105,17 @@ async def _ask(flow: Flow, spec: TaskSpec) -> tuple[str, Found | None]:
     return ("", None) if is_silent else answers[0]
 
 
-async def _call(flow: Flow, node: str, environment: str) -> tuple[str, Found | None]:
+async def _call(flow: Flow, node: str, owner: str, environment: str) -> tuple[str, Found | None]:
     """None: it cannot be known now."""
     assert flow.calls is not None
-    args = {"environment": environment}
+    account, args = flow.account(owner, node), {"environment": environment}
     try:
         async with asyncio.timeout(PATIENCE_S):
-            return node, await flow.calls.call(node, RUNNERS_OWN, VERB, args)
+            return node, await flow.calls.call(node, account, VERB, args)
+    except EngineRefused as error:
+        why = str(error.values.get("why", ""))
+        is_account = why in NO_ACCOUNT
+        return node, {**error.values, "code": why} if is_account else None
     except (EngineError, TimeoutError):
         return node, None
 
@@ -123,15 +131,20 @@ def _suitable(flow: Flow, spec: TaskSpec) -> list[str]:
     return list(islice(able, MOST_NODES))
 
 
-def _is_known(flow: Flow, environment: str) -> bool:
-    until = flow.environments.get((RUNNERS_OWN, environment))
+def _whose(flow: Flow, owner: str) -> str:
+    """Whom an answer holds for: everybody, if all share one account."""
+    return owner if flow.become_owners else ""
+
+
+def _is_known(flow: Flow, owner: str, environment: str) -> bool:
+    until = flow.environments.get((_whose(flow, owner), environment))
     return until is not None and flow.clock.now() < until
 
 
-def _remember(flow: Flow, environment: str) -> None:
+def _remember(flow: Flow, owner: str, environment: str) -> None:
     if len(flow.environments) >= MOST_REMEMBERED:
         flow.environments.clear()
-    flow.environments[RUNNERS_OWN, environment] = flow.clock.now() + GOOD_FOR
+    flow.environments[_whose(flow, owner), environment] = flow.clock.now() + GOOD_FOR
 
 
 def _nearest(wanted: str, names: Sequence[str]) -> list[str]:

@@ -50,7 +50,7 @@ async def finish(flow: Flow, fact: Over) -> None:
     flow.replan()
     _judge_node(flow, live.attempt.allocation.node, task, fact)
     if isinstance(fact, AttemptEnded) and fact.end.outcome == "failed":
-        environments.doubt(flow, task.spec.environment)
+        environments.doubt(flow, task.owner, task.spec.environment)
     small = fact.log if isinstance(fact, AttemptEnded) else None
     flow.later(collect(flow, live.attempt, task.spec, small))
 

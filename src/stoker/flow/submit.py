@@ -46,7 +46,7 @@ async def submit(flow: Flow, owner: str, specs: Sequence[TaskSpec], *, batch: bo
 
 async def preview(flow: Flow, owner: str, spec: TaskSpec) -> Explanation:
     """What would happen to this task if it were handed over now. Refuses what `submit` refuses."""
-    await _check(flow, [spec], batch=False)
+    await _check(flow, owner, [spec], batch=False)
     key = TaskKey(flow.store.next_ids(0).start)
     if spec.urgent:
         take_urgent(flow, owner, key)
@@ -70,7 +70,7 @@ async def preview(flow: Flow, owner: str, spec: TaskSpec) -> Explanation:
 
 
 async def _submit(flow: Flow, owner: str, specs: Sequence[TaskSpec], *, batch: bool) -> list[Task]:
-    await _check(flow, specs, batch=batch)
+    await _check(flow, owner, specs, batch=batch)
     now = flow.clock.now()
     ids = flow.store.next_ids(len(specs))
     events = [
@@ -115,12 +115,12 @@ def _join(flow: Flow, task: Task, entry: Waiting | None) -> None:
         flow.plan_soon()
 
 
-async def _check(flow: Flow, specs: Sequence[TaskSpec], *, batch: bool) -> None:
+async def _check(flow: Flow, owner: str, specs: Sequence[TaskSpec], *, batch: bool) -> None:
     for number, spec in enumerate(specs):
         accept(flow, spec, f"tasks[{number}]." if batch else "")
     if any(spec.after or spec.environment for spec in specs):
         prefixes = [f"tasks[{number}]." if batch else "" for number in range(len(specs))]
-        await check_environments(flow, specs, prefixes)
+        await check_environments(flow, owner, specs, prefixes)
         await depend.check_known(flow, specs, prefixes)
 
 

@@ -11,11 +11,14 @@ import pytest
 
 from stoker.domain.errors import EngineRefused, InvalidSpec
 from stoker.domain.lifecycle import State
+from stoker.domain.person import Person
 from stoker.flow import environments
 from stoker.flow.again import resubmit
 from stoker.flow.context import Flow
 from stoker.flow.queue import edit
 from stoker.flow.submit import preview, submit
+from stoker.lab.book import Put
+from stoker.text import hint
 from tests.helpers.builders import a_node, a_spec
 from tests.helpers.flows import (
     clock_of,
@@ -189,3 +192,27 @@ async def test_of_several_nodes_one_that_has_it_is_enough(tmp_path: Path) -> Non
         flow.environments.clear()
         with pytest.raises(InvalidSpec, match="environment_unknown"):
             await one(flow, environment="ml", node="node-a")
+
+
+async def test_it_is_asked_for_as_the_owners_account_and_believed_for_that_owner(
+    flow: Flow,
+) -> None:
+    flow.become_owners = True
+    for name, account in (("ana", "a-unix"), ("bob", "")):
+        await flow.book.amend([Put("person", name, Person(name=name, account=account))])
+    for owner in ("ana", "bob", "ana"):
+        await submit(flow, owner, [a_spec(environment="ml")], batch=False)
+    assert [account for _, account, _, _ in engine_of(flow).calls] == ["a-unix", "bob"]
+
+
+@pytest.mark.parametrize("code", ["account_unknown", "account_not_allowed"])
+async def test_who_has_no_account_there_is_told_whom_to_ask(flow: Flow, code: str) -> None:
+    async def look(_: Mapping[str, str]) -> dict[str, Any]:
+        raise EngineRefused(why=code, detail="ana (why)")
+
+    engine_of(flow).verbs["check_environment"] = look
+    refusal = await refused(flow, "ml")
+    assert refusal.code == code
+    assert refusal.values == {"account": "ana (why)", "node": "node-a", "owner": "ana"}
+    for language in ("en", "zh"):
+        assert "stoker user edit ana" in (hint(refusal.code, refusal.values, language) or "")

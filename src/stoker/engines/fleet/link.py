@@ -160,7 +160,7 @@ class Link:
         if found.error in ("busy", "timeout"):
             raise EngineUnreachable(node=self.name)
         if found.error:
-            raise EngineRefused(why=found.error)
+            raise EngineRefused(why=found.error, detail=str(found.result.get("detail", "")))
         return found.result
 
     async def _ask(self, question: Callable[[int], Any], patience_s: float) -> Any:
