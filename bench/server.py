@@ -49,7 +49,7 @@ class Server(NamedTuple):
     @property
     def environ(self) -> dict[str, str]:
         kept = {k: v for k, v in os.environ.items() if not k.startswith("STOKER_")}
-        return kept | {"STOKER_HOME": str(self.home)}
+        return kept | {"STOKER_HOME": str(self.home), "STOKER_ONE_PERSON": "1"}
 
     @property
     def pid(self) -> int:

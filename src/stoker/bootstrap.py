@@ -25,18 +25,21 @@ from pathlib import Path
 from typing import cast
 
 import uvloop
+from msgspec import structs
 from typing_extensions import override
 
 from stoker import __version__
-from stoker.access.tokens import one_person
+from stoker.access.first import let_first_admin_in
+from stoker.access.tokens import Identify, of_book, one_person, with_own
 from stoker.api.app import create_app
 from stoker.api.serve import Server, listen
 from stoker.api.tls import Certificate
 from stoker.config import Settings, names_in, split_address
 from stoker.domain.errors import AppError, StoreError
-from stoker.domain.rules import Rules
+from stoker.domain.rules import LAB, Rules
 from stoker.engines.fleet.engine import FleetEngine
-from stoker.engines.fleet.local import LocalRunner
+from stoker.engines.fleet.link import Transport
+from stoker.engines.fleet.local import LocalRunner, RootRunner
 from stoker.flow import loop
 from stoker.flow.context import Flow, Retention
 from stoker.flow.recover import recover
@@ -58,6 +61,8 @@ FIRST_NODE_S = 3.0
 ADDRESS_FREE_S = 10.0
 """How long the socket of a server that is gone may be in the way."""
 LOCK = "stoker.db.lock"
+ROOTS_MODE = 0o1770
+"""Of a state folder that root has prepared for our account: we write, and cannot remove root's."""
 COLLECT = (20_000, 20, 50)
 """Waiting tasks are many small objects that form no cycles: looking at them often is wasted."""
 
@@ -78,6 +83,8 @@ def serve(
     With `stand_by` another server of these records is no refusal: that is called with who serves,
     and when it is gone this one takes over.
     """
+    if os.geteuid() == 0 and not settings.one_person:
+        raise RuntimeError("a lab's server has no privilege: cli/keeper.py starts it for root")
     _prepare_home(settings.home)
     _set_up_logging(settings.log_level)
     sys.setswitchinterval(SWITCH_S)
@@ -161,7 +168,8 @@ async def _serve(
 ) -> int:
     home = settings.home
     certificate = _certificate(settings)
-    engine = FleetEngine({settings.node_name: _local_runner(settings)})
+    has_root = is_roots(home)
+    engine = FleetEngine({settings.node_name: _runner(settings, has_root)})
     book = await _book(settings, store)
     flow = Flow(
         store=store,
@@ -172,8 +180,13 @@ async def _serve(
         book=book,
         policy=policy_of(book),
         retention=Retention(book.rules.keep_days, book.rules.keep_tasks),
+        become_owners=has_root,
     )
     book.listen(lambda kinds: _follow_book(flow, kinds))
+    me = pwd.getpwuid(os.getuid()).pw_name
+    if not settings.one_person:
+        flow.shared_account = "" if has_root else me
+        await let_first_admin_in(home, book, flow.clock, "" if has_root else me)
     _end_when_outdated(store, flow)
     await recover(flow)
     await engine.start(flow.epoch)
@@ -186,11 +199,12 @@ async def _serve(
     app = create_app(
         flow=flow,
         readers=readers,
-        identify=one_person(_token(home), pwd.getpwuid(os.getuid()).pw_name, book),
+        identify=_identify(settings, flow, "root" if has_root else me),
         version=__version__,
         home=str(home),
         listen_host=split_address(settings.listen)[0],
         host_names=host_names,
+        plain_http=settings.plain_http,
     )
     server = SignalledServer(app, certificate.context if certificate else None)
     watching = asyncio.create_task(certificate.watch()) if certificate else None
@@ -198,7 +212,7 @@ async def _serve(
     gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECT)
-    _write_server_file(home, url)
+    _write_server_file(home, url, _mode(settings, has_root))
     announce(url, flow)
     try:
         await server.serve(sockets=[listener])
@@ -212,7 +226,8 @@ async def _serve(
 
 async def _book(settings: Settings, store: SqlStore) -> Book:
     """What the lab has decided; where it has not, what the settings say."""
-    defaults = Rules(
+    defaults = structs.replace(
+        Rules() if settings.one_person else LAB,
         policy=cast("Order", settings.policy),
         gpu_slots=settings.gpu_slots,
         keep_days=settings.keep_days,
@@ -280,7 +295,19 @@ async def _first_node(flow: Flow, turning: asyncio.Task[None]) -> None:
         await asyncio.sleep(0.01)
 
 
-def _local_runner(settings: Settings) -> LocalRunner:
+def is_roots(home: Path) -> bool:
+    """Whether root has prepared this folder for us, and keeps a runner of its own in it."""
+    status = home.stat()
+    return os.geteuid() != 0 and status.st_uid == 0 and status.st_mode & 0o7777 == ROOTS_MODE
+
+
+def _runner(settings: Settings, has_root: bool) -> Transport:
+    if has_root:
+        return RootRunner(
+            spool=settings.home / "spool",
+            build=build.build_id(),
+            simulate_gpus=settings.simulate_gpus,
+        )
     folder = settings.home / "runner"
     folder.mkdir(mode=0o700, exist_ok=True)
     return LocalRunner(
@@ -303,14 +330,23 @@ def _prepare_home(home: Path) -> None:
         status = home.stat()
     except OSError as error:
         raise AppError("home_unusable", path=str(home), why=error.strerror) from error
+    if is_roots(home):
+        return
     if status.st_uid != os.getuid():
         raise AppError("home_not_yours", path=str(home))
     if status.st_mode & 0o077:
         home.chmod(0o700)
 
 
+def _identify(settings: Settings, flow: Flow, name: str) -> Identify:
+    token = _token(settings.home)
+    if settings.one_person:
+        return one_person(token, name, flow.book)
+    return with_own(token, name, flow.book, of_book(flow.book, flow.clock))
+
+
 def _token(home: Path) -> str:
-    """The one person's token: made at the first start, readable by nobody else."""
+    """The token of whom the folder belongs to: made at the first start, readable by nobody else."""
     path = home / "token"
     with contextlib.suppress(FileExistsError):
         beside = home / f".token-{os.getpid()}"
@@ -360,12 +396,19 @@ def _url(listener: socket.socket, tls_names: Sequence[str] | None = None) -> str
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _write_server_file(home: Path, url: str) -> None:
+def _mode(settings: Settings, has_root: bool) -> str:
+    if settings.one_person:
+        return "one_person"
+    return "lab" if has_root else "lab_no_root"
+
+
+def _write_server_file(home: Path, url: str, mode: str) -> None:
     facts = {
         "url": url,
         "pid": os.getpid(),
         "started_at": datetime.now(UTC).isoformat(),
         "version": __version__,
+        "mode": mode,
     }
     beside = home / ".server.json"
     with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:

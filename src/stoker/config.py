@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import socket
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +23,8 @@ MOST_KEPT = {"keep_days": 36_500, "keep_tasks": 10**12}
 
 
 HIDDEN = "***"
+ROOTS_HOME = Path("/var/lib/stoker")
+FILE = "config.toml"
 
 
 def about(text: str, *, secret: bool = False) -> dict[str, Any]:
@@ -78,7 +81,21 @@ class Settings:
         default=0, metadata=about("Pretend to have this many GPUs (for trying Stoker out)")
     )
     one_person: bool = field(
-        default=True, metadata=about("Serve the one account that started it, no log-in")
+        default=True,
+        metadata=about(
+            "Serve the one account that started it, no log-in; false for root unless it is set"
+        ),
+    )
+    server_account: str = field(
+        default="stoker",
+        metadata=about("With root's runner: the unix account of the server, made if it is absent"),
+    )
+    allowed_group: str = field(
+        default="",
+        metadata=about("With root's runner: tasks run as members of this unix group only"),
+    )
+    least_uid: int = field(
+        default=1000, metadata=about("With root's runner: no tasks of accounts with a lower uid")
     )
     policy: str = field(
         default="balance",
@@ -125,7 +142,7 @@ def load(environ: Mapping[str, str], flags: Mapping[str, Any]) -> Loaded:
     sources = {f.name: "default" for f in dataclasses.fields(Settings)} | {"home": home_source}
     kinds = {f.name: _kind(f) for f in dataclasses.fields(Settings)}
     for source, given in (
-        ("file", _file(home / "config.toml")),
+        ("file", _file(home / FILE)),
         ("environment", _environment(environ, kinds)),
         ("flag", dict(flags)),
     ):
@@ -134,6 +151,9 @@ def load(environ: Mapping[str, str], flags: Mapping[str, Any]) -> Loaded:
                 raise BadSetting(key, "unknown_setting")
             values[key] = _convert(key, value, kinds[key])
             sources[key] = source
+    if sources["one_person"] == "default" and is_root():
+        values["one_person"] = False
+        sources["one_person"] = "default (root)"
     settings = Settings(**values)
     if not settings.node_name:
         settings = dataclasses.replace(
@@ -169,6 +189,11 @@ def names_in(text: str) -> tuple[str, ...]:
     return tuple(text.replace(",", " ").split())
 
 
+def is_root() -> bool:
+    """Root serves a lab: everybody as themselves."""
+    return sys.platform == "linux" and os.geteuid() == 0
+
+
 def split_address(listen: str) -> tuple[str, int]:
     """`127.0.0.1:7433`, `[::1]:7433`, `:7433` (every address) as host and port."""
     host, colon, port = listen.rpartition(":")
@@ -187,6 +212,8 @@ def _home(environ: Mapping[str, str]) -> tuple[Path, str]:
     local_data = environ.get("LOCALAPPDATA", "")
     if os.name == "nt" and local_data:
         return Path(local_data) / "stoker", "default"
+    if is_root():
+        return ROOTS_HOME, "default"
     state = environ.get("XDG_STATE_HOME", "")
     base = Path(state) if state.startswith("/") else Path(os.path.expanduser("~/.local/state"))
     home = base / "stoker"
@@ -243,6 +270,10 @@ def _check(settings: Settings) -> None:
         raise BadSetting("policy", "bad_value", settings.policy)
     if not 1 <= settings.gpu_slots <= 64:
         raise BadSetting("gpu_slots", "bad_value", settings.gpu_slots)
+    if settings.server_account in ("", "root"):
+        raise BadSetting("server_account", "bad_value", settings.server_account)
+    if not 1 <= settings.least_uid < 2**31:
+        raise BadSetting("least_uid", "bad_value", settings.least_uid)
     for key in ("keep_days", "keep_tasks"):
         if not 0 <= getattr(settings, key) <= MOST_KEPT[key]:
             raise BadSetting(key, "bad_value", getattr(settings, key))

@@ -288,6 +288,8 @@ class Health(Struct, frozen=True, kw_only=True):
     """What is wrong; left out for strangers."""
     waiting: int
     live: int
+    notices: tuple[str, ...] = ()
+    """What was decided so and everybody should know."""
 
 
 class Version(Struct, frozen=True, kw_only=True):

@@ -65,6 +65,7 @@ class Site:
                 **given,
                 "PYTHONPATH": str(SOURCES),
                 "STOKER_HOME": str(self.home),
+                "STOKER_ONE_PERSON": "1",
                 "STOKER_KILL_POINTS": str(self.points),
                 **({"STOKER_DATABASE": database} if database else {}),
                 **(environ or {}),

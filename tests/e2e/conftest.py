@@ -41,6 +41,7 @@ class Stoker:
         self.env = {k: v for k, v in os.environ.items() if not k.startswith(NOT_OURS)}
         self.env |= {
             "STOKER_HOME": str(self.home),
+            "STOKER_ONE_PERSON": "1",  # whoever runs the tests
             "PYTHONPATH": str(ROOT / "src"),
             "LANG": "C.UTF-8",
             "PWD": str(self.work),

@@ -145,6 +145,7 @@ def shell(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Shell]:
         "HOME": str(tmp_path),
         "LANG": (DOCUMENTS | PROGRAMS)[request.getfixturevalue("document")],
         "STOKER_HOME": str(tmp_path / "state"),
+        "STOKER_ONE_PERSON": "1",  # as for a plain user, whoever runs the tests
         "STOKER_LISTEN": "127.0.0.1:0",
         "STOKER_NODE_NAME": "lab1",
         "STOKER_SIMULATE_GPUS": "4",

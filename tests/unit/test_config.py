@@ -100,6 +100,7 @@ def test_what_is_no_address(listen: str) -> None:
 
 def test_a_home_on_a_network_disk_moves_to_a_local_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(config, "network_filesystem", lambda _path: "nfs4")
+    monkeypatch.setattr(config, "is_root", lambda: False)
 
     loaded = load({"XDG_STATE_HOME": "/nfs/home/ana"}, {})
 
@@ -161,3 +162,28 @@ def test_how_long_things_are_kept_is_a_count(key: str, value: str) -> None:
     with pytest.raises(BadSetting) as refused:
         load({"STOKER_HOME": "/tmp/x", f"STOKER_{key.upper()}": value}, {})
     assert refused.value.key == key
+
+
+@pytest.mark.parametrize("is_root", [True, False])
+def test_root_serves_a_lab_unless_told_otherwise(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_root: bool
+) -> None:
+    monkeypatch.setattr(config, "is_root", lambda: is_root)
+    environ = {"STOKER_HOME": str(tmp_path)}
+    usual = load(environ, {})
+    assert usual.settings.one_person is not is_root
+    assert usual.sources["one_person"] == ("default (root)" if is_root else "default")
+    assert load(environ, {"one_person": True}).settings.one_person
+    assert not load(environ | {"STOKER_ONE_PERSON": "0"}, {}).settings.one_person
+    where = load({"XDG_STATE_HOME": str(tmp_path)}, {}).settings.home
+    assert where == (Path("/var/lib/stoker") if is_root else tmp_path / "stoker")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("server_account", "root"), ("least_uid", "0"), ("least_uid", "-1")]
+)
+def test_the_server_is_never_root(tmp_path: Path, name: str, value: str) -> None:
+    environ = {"STOKER_HOME": str(tmp_path), f"STOKER_{name.upper()}": value}
+    with pytest.raises(BadSetting) as refused:
+        load(environ, {})
+    assert refused.value.key == name

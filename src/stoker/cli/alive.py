@@ -53,6 +53,12 @@ def live_parts(home: Path) -> int:
     return count
 
 
+def has_runner(home: Path) -> bool:
+    """Whether a runner holds the spool."""
+    with _opened(home / "spool" / RUNNER_LOCK) as fd:
+        return fd is not None and _is_held(fd)
+
+
 def end_runner(home: Path, patience_s: float = 10.0) -> bool:
     """Ask the runner to end and wait for it; supervisors go on. False when it is still there."""
     with _opened(home / "spool" / RUNNER_LOCK) as fd:
@@ -84,6 +90,8 @@ def _end(path: Path, patience_s: float) -> bool:
     pid = _pid_in(path)
     if not pid:
         return pid is None
+    if not _is_of(path, pid):
+        return False  # the server's account names somebody else's process to root
     with contextlib.suppress(ProcessLookupError):
         handle = os.pidfd_open(pid)
         try:
@@ -94,6 +102,16 @@ def _end(path: Path, patience_s: float) -> bool:
         finally:
             os.close(handle)
     return _pid_in(path) != pid
+
+
+def _is_of(path: Path, pid: int) -> bool:
+    """Whether the process belongs to the account that the file belongs to; true for one that is gone."""
+    try:
+        with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
+            uid = next(int(line.split()[1]) for line in file if line.startswith("Uid:"))
+        return uid == path.stat().st_uid
+    except (OSError, StopIteration):
+        return True
 
 
 @contextlib.contextmanager

@@ -35,6 +35,10 @@ def command(file: str, to: str, yes: bool, as_json: bool) -> None:
         refuse("reset.served", pid=pid or "?")
     if not yes and not as_json and sys.stdin.isatty():
         click.confirm(words("restore.confirm", home=str(home)), abort=True)
+    if os.name != "nt":
+        from .keeper import close_to_server
+
+        close_to_server(home)
     _restore(Path(file), home, as_json)
 
 

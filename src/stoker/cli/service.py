@@ -63,6 +63,8 @@ def install_command(nice: int | None, io_class: str | None, as_json: bool) -> No
         refuse("service.no_systemd", line=cron_line(unit.python, unit.home))
     check_other_server(systemd, unit)
     steps = install(systemd, unit, quiet=as_json)
+    if systemd.is_system:
+        steps += _let_people_log_in(quiet=as_json)
     if as_json:
         print(json.dumps({"path": str(systemd.path), "steps": steps}, ensure_ascii=False))
         return
@@ -166,6 +168,19 @@ def install(systemd: Systemd, unit: Unit, *, quiet: bool = False) -> list[str]:
     if not steps:
         did(words("service.unchanged", path=str(systemd.path)))
     return steps
+
+
+def _let_people_log_in(*, quiet: bool) -> list[str]:
+    """With the passwords of their unix accounts, where an admin says so."""
+    from .pamfile import write_pam_file
+
+    made = write_pam_file()
+    if made is None:
+        return []
+    step = words("service.wrote", path=str(made))
+    if not quiet:
+        print(f"  {step}")
+    return [step]
 
 
 def uninstall(systemd: Systemd, *, quiet: bool = False) -> list[str]:

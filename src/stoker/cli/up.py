@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from stoker.client import Client, Refused, ServerUnreachable
 from stoker.config import Loaded, find_home, load
 from stoker.domain.errors import StoreError
-from stoker.store.pending import is_pending
+from stoker.store.pending import JOURNAL, is_pending
 from stoker.wire import NodeView
 
 from .alive import server_pid, standby_pid
@@ -35,6 +35,7 @@ ALREADY_S = 10.0
 POLL_S = 0.05
 MOST_LOG_BYTES = 10 << 20
 LAST_LINES = 15
+FIRST_CODE = "first-code"
 
 
 @declare("up")
@@ -59,13 +60,29 @@ def command(
     home = loaded.settings.home
     if _is_awaited(home, as_json) if standby else _is_served(home, as_json):
         return 0
-    if os.geteuid() == 0:
+    has_root = os.geteuid() == 0
+    if has_root and loaded.settings.one_person:
         warn("up.root")
     if loaded.sources["home"].startswith("default ("):
         warn("up.home_moved", home=str(home))
+    if has_root and not loaded.settings.one_person:
+        return _up_by_root(loaded, flags, detach, standby, as_json)
     if detach:
         return _detached(loaded, flags, standby, as_json)
     return _serve(loaded, standby, as_json)
+
+
+def _up_by_root(
+    loaded: Loaded, flags: dict[str, Any], detach: bool, standby: bool, as_json: bool
+) -> int:
+    """For everybody, by a server that is not root."""
+    from . import keeper
+
+    if detach:
+        keeper.prepare(loaded.settings)  # what is wrong is said here, not in a log
+        return _detached(loaded, flags, standby, as_json)
+    typed = _as_typed(flags | _given(standby=standby or None, json=as_json or None))
+    return keeper.keep(loaded.settings, typed)
 
 
 def _finish_restore() -> None:
@@ -74,6 +91,12 @@ def _finish_restore() -> None:
     if is_pending(home):
         from stoker.store.restore import finish
 
+        if os.geteuid() == 0:
+            from .keeper import close_to_server
+
+            if (home / JOURNAL).lstat().st_uid != 0:
+                return  # the server's own affair: root takes no orders from its account
+            close_to_server(home)
         finish(home)
 
 
@@ -122,7 +145,8 @@ def _detached(loaded: Loaded, flags: dict[str, Any], standby: bool, as_json: boo
     if server_pid(home) is None and log.exists() and log.stat().st_size > MOST_LOG_BYTES:
         log.replace(home / "server.log.1")
     before = log.stat().st_size if log.exists() else 0
-    with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as out:
+    flags_of_log = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+    with open(os.open(log, flags_of_log, 0o600), "ab") as out:
         child = subprocess.Popen(  # noqa: S603 - ourselves, no shell
             [
                 sys.executable,
@@ -140,10 +164,12 @@ def _detached(loaded: Loaded, flags: dict[str, Any], standby: bool, as_json: boo
         )
     deadline = time.monotonic() + READY_S
     while child.poll() is None and time.monotonic() < deadline:
-        if standby_pid(home) == child.pid:
-            _say_waits("up.waits_detached", home, child.pid, {}, as_json)
+        waiting = standby_pid(home)
+        if waiting is not None and _is_of(child.pid, waiting):
+            _say_waits("up.waits_detached", home, waiting, {}, as_json)
             return 0
-        found = None if standby and server_pid(home) != child.pid else _answering(home)
+        is_other = standby and not _is_of(child.pid, server_pid(home))
+        found = None if is_other else _answering(home)
         if found is not None:
             _welcome(*found, as_json, "up.detached")
             return 0
@@ -156,6 +182,14 @@ def _detached(loaded: Loaded, flags: dict[str, Any], standby: bool, as_json: boo
         warn("up.died", log=str(log))
         _print_last_lines(log, before)
     return 2
+
+
+def _is_of(child: int, pid: int | None) -> bool:
+    """Whether that is the process we started, or the server that it started in turn."""
+    from stoker.runner.identity import stat
+
+    found = stat(pid) if pid else None
+    return found is not None and child in (pid, found.parent)
 
 
 def _is_served(home: Path, as_json: bool) -> bool:
@@ -216,18 +250,51 @@ def _answering(home: Path) -> tuple[str, Path, list[NodeView]] | None:
         return None
 
 
+def _tell_mode(home: Path) -> None:
+    """Who is served, and as whom tasks run."""
+    import json
+
+    try:
+        mode = json.loads((home / "server.json").read_text())["mode"]
+    except (OSError, ValueError, KeyError):
+        mode = "one_person"
+    if mode == "one_person":
+        tell("up.token", path=str(home / "token"))
+    elif mode == "lab":
+        tell("up.lab")
+    else:
+        tell("up.lab_no_root", account=home.owner())
+
+
+def _tell_first_code(path: Path, url: str) -> None:
+    """On a terminal only: what is printed elsewhere ends up in log files."""
+    try:
+        if path.is_symlink():
+            return
+        name, code = path.read_text("ascii").split()
+    except (OSError, ValueError):
+        return
+    if sys.stdout.isatty():
+        tell("up.first_code", name=name, url=url, code=code)
+    else:
+        tell("up.first_code_file", name=name, path=str(path))
+
+
 def _welcome(url: str, home: Path, nodes: Sequence[NodeView], as_json: bool, ending: str) -> None:
+    code = home / FIRST_CODE
     if as_json:
         import json
 
-        print(json.dumps({"url": url, "home": str(home), "token_file": str(home / "token")}))
+        said = {"url": url, "home": str(home), "token_file": str(home / "token")}
+        print(json.dumps(said | ({"first_code_file": str(code)} if code.exists() else {})))
         sys.stdout.flush()
         return
     tell("up.serves", url=url)
     tell("up.home", home=str(home))
-    tell("up.token", path=str(home / "token"))
+    _tell_mode(home)
     for node in nodes:
         tell("up.node", node=node.name, gpus=_cards(node))
+    _tell_first_code(code, url)
     tell("up.try")
     print(words(ending), flush=True)
 

@@ -132,11 +132,13 @@ class Flow:
         self.calls: NodeCalls | None = engine if isinstance(engine, NodeCalls) else None
         """How nodes are asked for anything else, if the engine can."""
         self.environments: dict[tuple[str, str], datetime] = {}
-        """Environments that were there: account and name, and until when that is believed."""
+        """Environments that were there: for whom, its name, and until when that is believed."""
         self.new_attempt = new_attempt
         self.book = book or Book(store)
         self.become_owners = become_owners
         """Tasks run as the unix accounts of their owners; else all as that of the runner."""
+        self.shared_account = ""
+        """Several people, and everybody's tasks run as this one account."""
         self.retention = retention or Retention()
         self.epoch = 0
         self.view = View(policy or Policy())

@@ -136,6 +136,9 @@ def health(flow: Flow) -> Health:
         problems=tuple(problems),
         waiting=len(flow.view),
         live=len(flow.live),
+        notices=(f"no root: everybody's tasks run as the account {flow.shared_account}",)
+        if flow.shared_account
+        else (),
     )
 
 

@@ -55,6 +55,8 @@ def serve(
     except OSError as error:
         note(f"cannot use {path}: {error}")
         return FAILED
+    if admission is not None:
+        spool.show_id(admission.server_gid)
     try:
         spool.ended.prune()
     except OSError as error:  # a full disk: another time

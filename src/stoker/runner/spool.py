@@ -70,6 +70,11 @@ class Spool:
         self.highest = self.mark.highest()
         self._is_epoch_stored = True
 
+    def show_id(self, group: int) -> None:
+        """Let the server's group read which spool this is: a standby compares."""
+        os.chown("spool.id", -1, group, dir_fd=self.dir_fd, follow_symlinks=False)
+        os.chmod("spool.id", 0o640, dir_fd=self.dir_fd)
+
     def raise_epoch(self, epoch: int) -> bool:
         """Note the epoch of an order; False when it is below the highest one seen.
 

@@ -1,4 +1,4 @@
-"""The runner of this machine: a process of its own that outlives the server."""
+"""The runner of this machine: a process of its own that outlives the server. Ours, or root's."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from pathlib import Path
 from stoker.runner import protocol
 
 from .link import LINE_LIMIT
+from .spawn import for_runner, log_of, spawn
 
 START_S = 15.0
 POLL_S = 0.02
-NOT_FOR_THE_RUNNER = ("STOKER_TOKEN", "STOKER_URL", "STOKER_HOME", "STOKER_DATABASE")
+REPLACED_S = 0.2
 
 
 class LocalRunner:
@@ -33,12 +34,12 @@ class LocalRunner:
     ) -> None:
         self.spool, self.program, self.build = spool, program, build
         self.node, self.simulate_gpus, self.python = node, simulate_gpus, python
-        self.environ = {k: v for k, v in environ.items() if k not in NOT_FOR_THE_RUNNER}
+        self.environ = for_runner(environ)
         self._pid: int | None = None
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         try:
-            return await self._open()
+            return await _open(self.spool)
         except (FileNotFoundError, ConnectionRefusedError):
             self._start()
         return await self._open_when_ready()
@@ -56,49 +57,21 @@ class LocalRunner:
         deadline = loop.time() + START_S
         while True:
             try:
-                return await self._open()
+                return await _open(self.spool)
             except (FileNotFoundError, ConnectionRefusedError):
                 code = self._ended()
                 if code:
-                    raise OSError(f"the runner ended with code {code}, see {self._log}") from None
+                    raise OSError(
+                        f"the runner ended with code {code}, see {log_of(self.spool)}"
+                    ) from None
                 if loop.time() > deadline:
                     raise
                 await asyncio.sleep(POLL_S)
 
-    async def _open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        # A socket's path is limited to 108 bytes; the folder's own file descriptor is not.
-        folder = os.open(self.spool, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            path = f"/proc/self/fd/{folder}/runner.sock"
-            return await asyncio.open_unix_connection(path, limit=LINE_LIMIT)
-        finally:
-            os.close(folder)
-
-    @property
-    def _log(self) -> Path:
-        return self.spool.parent / "runner.log"
-
     def _start(self, *extra: str) -> None:
-        """A session of its own, nothing of ours but its log: it goes on when we do not."""
         self._ended()
-        command = [self.python, "-I", "-S", str(self.program), "serve", "--spool", str(self.spool)]
-        command += ["--node", self.node, "--simulate-gpus", str(self.simulate_gpus), *extra]
-        self.spool.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        out = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        try:
-            self._pid = os.posix_spawn(
-                self.python,
-                command,
-                self.environ,
-                setsid=True,
-                file_actions=[
-                    (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-                    (os.POSIX_SPAWN_DUP2, out, 1),
-                    (os.POSIX_SPAWN_DUP2, out, 2),
-                ],
-            )
-        finally:
-            os.close(out)
+        arguments = ["--node", self.node, "--simulate-gpus", str(self.simulate_gpus), *extra]
+        self._pid = spawn(self.program, self.spool, arguments, self.environ, self.python)
 
     def _ended(self) -> int | None:
         """The exit code of the runner we started, once it has one."""
@@ -111,3 +84,31 @@ class LocalRunner:
                 self._pid = None
                 return os.waitstatus_to_exitcode(status)
         return None
+
+
+class RootRunner:
+    """Reaches root's runner of `spool`. Root starts it and sees to it that it is the right one."""
+
+    def __init__(self, *, spool: Path, build: str, simulate_gpus: int) -> None:
+        self.spool, self.build, self.simulate_gpus = spool, build, simulate_gpus
+
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await _open(self.spool)
+
+    async def replace(self) -> None:
+        """Not ours to do; it happens in a moment."""
+        await asyncio.sleep(REPLACED_S)
+
+    def accepts(self, hello: protocol.Hello) -> bool:
+        simulated = sum(gpu.simulated for gpu in hello.gpus)
+        return hello.root and hello.build == self.build and simulated == self.simulate_gpus
+
+
+async def _open(spool: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    # A socket's path is limited to 108 bytes; the folder's own file descriptor is not.
+    folder = os.open(spool, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        path = f"/proc/self/fd/{folder}/runner.sock"
+        return await asyncio.open_unix_connection(path, limit=LINE_LIMIT)
+    finally:
+        os.close(folder)
