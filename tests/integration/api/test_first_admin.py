@@ -93,7 +93,7 @@ async def test_else_it_is_admin(
 async def test_the_token_in_the_servers_folder_is_an_admins(store: SqlStore) -> None:
     book = await a_book(store)
     identify = with_own(TOKEN, "root", book, of_book(book, Clock()))
-    caller = identify(TOKEN, "127.0.0.1")
+    caller = identify.token(TOKEN, "127.0.0.1")
     assert (caller.name, caller.is_admin, caller.origin) == ("root", True, "127.0.0.1")
     with pytest.raises(NotAllowed):
-        identify(TOKEN + "x", "127.0.0.1")
+        identify.token(TOKEN + "x", "127.0.0.1")

@@ -255,8 +255,9 @@ def test_log_ins_are_bounded_and_hold_up_nobody(lab: Lab) -> None:
     assert lab.output(lab.bob, "echo meanwhile") == "meanwhile"
     wait_until(lambda: _answers(lab.client) >= 12 or lab.client.receive() is None)
     errors = [m.error for m in lab.client.seen if isinstance(m, Answer) and m.id >= 100]
-    assert errors.count("busy") == 4
-    assert errors.count("") == 8
+    # Fewer than eight if the process of a log-in before has not ended yet.
+    assert 1 <= errors.count("") <= 8
+    assert errors.count("busy") == 12 - errors.count("")
 
 
 def test_passwords_are_in_no_command_line_and_in_nobodys_reach(lab: Lab) -> None:
