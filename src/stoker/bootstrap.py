@@ -42,9 +42,13 @@ from stoker.engines.fleet.link import Transport
 from stoker.engines.fleet.local import LocalRunner, RootRunner
 from stoker.flow import loop
 from stoker.flow.context import Flow, Retention
+from stoker.flow.notify import Notices
 from stoker.flow.recover import recover
 from stoker.lab.book import Book
+from stoker.lab.channels import Channels
 from stoker.lab.policy import POLICY_KINDS, policy_of
+from stoker.lab.seal import Seal
+from stoker.notices.send import AppriseSender
 from stoker.runner import build, killpoint
 from stoker.runner.filesystem import network_filesystem
 from stoker.scheduler.policy import Order
@@ -52,6 +56,7 @@ from stoker.store.logs import LogFolder
 from stoker.store.pending import is_pending
 from stoker.store.recorder import SqlStore, open_store
 from stoker.store.standby import take_over
+from stoker.text import locale_language
 
 log = logging.getLogger("stoker")
 
@@ -63,6 +68,8 @@ ADDRESS_FREE_S = 10.0
 LOCK = "stoker.db.lock"
 ROOTS_MODE = 0o1770
 """Of a state folder that root has prepared for our account: we write, and cannot remove root's."""
+SEALS = "secret.key"
+"""Opens what is sealed in the records. In no backup: whoever has both could read it."""
 COLLECT = (20_000, 20, 50)
 """Waiting tasks are many small objects that form no cycles: looking at them often is wasted."""
 
@@ -189,6 +196,7 @@ async def _serve(
         await let_first_admin_in(home, book, flow.clock, "" if has_root else me)
     _end_when_outdated(store, flow)
     await recover(flow)
+    notices = _notices(flow, home)
     await engine.start(flow.epoch)
     turning = asyncio.create_task(loop.run(flow), name="loop")
     await _first_node(flow, turning)
@@ -200,6 +208,7 @@ async def _serve(
         flow=flow,
         readers=readers,
         identify=_identify(settings, flow, "root" if has_root else me),
+        notices=notices,
         version=__version__,
         home=str(home),
         listen_host=split_address(settings.listen)[0],
@@ -220,6 +229,7 @@ async def _serve(
         (home / "server.json").unlink(missing_ok=True)
         if watching is not None:
             watching.cancel()
+        notices.close()
         await _close(flow, engine, turning)
     return 1 if flow.outdated else 0
 
@@ -236,6 +246,18 @@ async def _book(settings: Settings, store: SqlStore) -> Book:
     book = Book(store, defaults)
     await book.load()
     return book
+
+
+def _notices(flow: Flow, home: Path) -> Notices:
+    """In the language of whoever starts the server, for people who have not said theirs."""
+    notices = Notices(
+        flow,
+        Channels(flow.book, Seal(home / SEALS)),
+        AppriseSender(),
+        language=locale_language(os.environ),
+    )
+    flow.listeners.append(notices.hear)
+    return notices
 
 
 def _follow_book(flow: Flow, kinds: frozenset[str]) -> None:

@@ -166,7 +166,7 @@ def test_limits_of_time(stoker: Stoker) -> None:
         (["--memory", "900T", "--", "x"], "memory_mib: "),
         (["--cpus", "0", "--", "x"], "cpus: too small: at least 1"),
         (["--time-limit", "0", "--", "x"], "time_limit_s: too small"),
-        (["--notify", "ana", "--", "x"], "notify: not supported in this version yet"),
+        (["--notify", "ana", "--", "x"], "notify[0]: `ana` is nothing that you can be told"),
         (
             ["--gpus", "1", "--gpu-model", "H100", "--", "x"],
             "gpu_model: No node has a GPU of model",

@@ -30,9 +30,13 @@ from stoker.engines.base import LaunchOrder
 from stoker.engines.fake import Behaviour, FakeEngine
 from stoker.flow import loop
 from stoker.flow.context import Flow
+from stoker.flow.notify import Notices
 from stoker.flow.recover import recover
 from stoker.lab.book import RULE, Book, Put
+from stoker.lab.channels import Channels
 from stoker.lab.policy import policy_of
+from stoker.lab.seal import Seal
+from stoker.notices.send import AppriseSender
 from stoker.store.logs import LogFolder
 from stoker.store.recorder import open_store
 
@@ -87,6 +91,7 @@ class ApiServer:
         self.clock = Clock()
         self.engine: FakeEngine
         self.flow: Flow
+        self.notices: Notices
         self.app: App
         self.server: Server
         self.port = 0
@@ -240,11 +245,20 @@ class ApiServer:
             )
             book.listen(lambda _: self.flow.set_policy(policy_of(book)))
             await recover(self.flow)
+            self.notices = Notices(
+                self.flow,
+                Channels(book, Seal(self.home / "secret.key")),
+                AppriseSender(deadline_s=2.0),
+                digest_s=0.2,
+                pauses_s=(0.05, 0.05),
+            )
+            self.flow.listeners.append(self.notices.hear)
             await self.engine.start(self.flow.epoch)
             turning = asyncio.create_task(loop.run(self.flow))
             while not self.flow.view.rooms:
                 await asyncio.sleep(0.001)
             await self._listen(store.readers)
+            self.notices.close()
             turning.cancel()
             with suppress(asyncio.CancelledError):
                 await turning
@@ -264,6 +278,7 @@ class ApiServer:
             flow=self.flow,
             readers=readers,
             identify=self._identify(),
+            notices=self.notices,
             version="0.0.0",
             home=str(self.home),
             plain_http=self.plain_http,

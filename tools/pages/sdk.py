@@ -9,13 +9,16 @@ from types import FunctionType
 from typing import Any, get_overloads, get_type_hints
 
 import stoker
-from stoker import wire
+from stoker import wire, wire_notices
 from stoker.client import Client, LogPart, Refused, ServerUnreachable, StreamReset
 from stoker.client.connection import Connection
 
 from .markdown import table
 
 Method = Callable[..., Any]
+
+WIRES = (wire, wire_notices)
+"""Where answers are declared."""
 
 
 def page() -> str:
@@ -24,7 +27,8 @@ def page() -> str:
         "# Python SDK",
         "",
         f"Synchronous and typed (the package has a `py.typed` mark). How to use it: [python.md](../howto/python.md). "
-        f"From `stoker` itself: {names}; what the methods answer with is in `stoker.wire`.",
+        f"From `stoker` itself: {names}; what the methods answer with is in `stoker.wire` and "
+        "`stoker.wire_notices`.",
         "",
         "## stoker.Client",
         "",
@@ -129,9 +133,11 @@ def _returns(kinds: Sequence[Method]) -> list[str]:
     named = [
         name
         for kind in kinds
-        for name in re.findall(r"wire\.(\w+)", str(inspect.signature(kind).return_annotation))
+        for name in re.findall(r"(wire\w*\.\w+)", str(inspect.signature(kind).return_annotation))
     ]
-    linked = [f"[`wire.{name}`](api.md#{name.lower()})" for name in dict.fromkeys(named)]
+    linked = [
+        f"[`{name}`](api.md#{name.partition('.')[2].lower()})" for name in dict.fromkeys(named)
+    ]
     return [f"Answer: {', '.join(linked)}.", ""] if linked else []
 
 
@@ -148,10 +154,10 @@ def _fields(kind: Any) -> list[str]:
 
 def _answers() -> list[str]:
     """The structs that methods answer with, and those inside them."""
-    known = {name for name, kind in vars(wire).items() if _is_answer(kind)}
+    known = {name for module in WIRES for name, kind in vars(module).items() if _is_answer(kind)}
     listed = ", ".join(f"[`{name}`](api.md#{name.lower()})" for name in sorted(known))
     return [
-        "### stoker.wire",
+        "### stoker.wire, stoker.wire_notices",
         "",
         "Frozen structs with the fields of the API's answers; a newer server may send more, which are "
         f"left out: {listed}. `TaskView.spec` is a `TaskSpec`: [task.md](task.md).",
@@ -163,7 +169,7 @@ def _is_answer(kind: object) -> bool:
     """Of this module, and not the body of a request."""
     return (
         isinstance(kind, type)
-        and kind.__module__ == wire.__name__
+        and kind.__module__ in [module.__name__ for module in WIRES]
         and not kind.__struct_config__.forbid_unknown_fields  # type: ignore[attr-defined]
         and kind is not wire.LogPiece  # inside a stream that `follow_log` reads
     )

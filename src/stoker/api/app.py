@@ -15,6 +15,7 @@ from stoker.access.login import Login
 from stoker.access.passwords import Passwords
 from stoker.access.tokens import Identify
 from stoker.flow.context import Flow
+from stoker.flow.notify import Notices
 from stoker.store.readers import Readers
 
 from . import (
@@ -31,6 +32,7 @@ from . import (
     tokens,
     why,
 )
+from . import notices as telling
 from .auth import Gate, Hosts
 from .errors import refuse
 from .front import PATH, front_page
@@ -51,6 +53,7 @@ ROUTES: tuple[Route, ...] = (
     *me.ROUTES,
     *tokens.ROUTES,
     *people.ROUTES,
+    *telling.ROUTES,
     *meta.ROUTES,
 )
 
@@ -88,6 +91,7 @@ def create_app(
     flow: Flow,
     readers: Readers,
     identify: Identify,
+    notices: Notices,
     version: str,
     home: str,
     listen_host: str = "127.0.0.1",
@@ -109,6 +113,7 @@ def create_app(
         readers=readers,
         streams=streams,
         passwords=passwords,
+        notices=notices,
         version=version,
         home=home,
         document=msgspec.json.encode(build_document(ROUTES, version=version)),

@@ -25,6 +25,7 @@ from stoker.domain.errors import (
     RequestError,
     StaleWrite,
     StoreDown,
+    UnknownChannel,
     UnknownLog,
     UnknownNode,
     UnknownPerson,
@@ -43,6 +44,7 @@ STATUS_OF: tuple[tuple[type[AppError], int], ...] = (
     (UnknownNode, 404),
     (UnknownLog, 404),
     (UnknownPerson, 404),
+    (UnknownChannel, 404),
     (Conflict, 409),
     (StaleWrite, 409),
     (NotAllowed, 403),
@@ -72,6 +74,7 @@ STATUS_OF_CODE = {
     "too_many_submits": 429,
     "logins_busy": 503,
     "login_unreachable": 503,
+    "too_many_notices": 429,
 }
 """Codes that say more than their class."""
 RETRY_AFTER_S = 5

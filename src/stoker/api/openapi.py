@@ -46,7 +46,20 @@ PERSON = {
     "description": "A person's name",
     "schema": {"type": "string", "minLength": 1},
 }
-IN_PATH = {"{id}": TASK_ID, "{node}": NODE, "{token}": TOKEN, "{person}": PERSON}
+CHANNEL = {
+    "name": "channel",
+    "in": "path",
+    "required": True,
+    "description": "A channel's name: `mail`, or one of your own choice",
+    "schema": {"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]{0,31}$"},
+}
+IN_PATH = {
+    "{id}": TASK_ID,
+    "{node}": NODE,
+    "{token}": TOKEN,
+    "{person}": PERSON,
+    "{channel}": CHANNEL,
+}
 IF_MATCH = {
     "name": "If-Match",
     "in": "header",

@@ -29,6 +29,7 @@ from stoker.domain.lifecycle import Task
 from stoker.domain.person import ScopeName
 from stoker.flow import overview
 from stoker.flow.context import Flow
+from stoker.flow.notify import Notices
 from stoker.store.readers import Readers
 from stoker.wire import TaskView
 
@@ -59,6 +60,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     readers: Readers
     streams: Streams
     passwords: Passwords
+    notices: Notices
     version: str
     home: str
     document: bytes

@@ -11,7 +11,7 @@ from .screen import pad, width
 HEADINGS: dict[str, tuple[str, ...]] = {
     "tasks": ("submit", "cancel", "edit", "resubmit", "requeue", "delete"),
     "line": ("hold", "release", "move"),
-    "watch": ("ls", "top", "show", "why", "logs", "wait", "nodes"),
+    "watch": ("ls", "top", "show", "why", "logs", "wait", "nodes", "notify"),
     "people": ("login", "logout", "me", "passwd", "token", "user"),
     "machine": ("up", "down", "drain", "resume", "service", "config", "upgrade-check"),
     "records": ("backup", "restore", "db", "export", "reset"),

@@ -21,6 +21,7 @@ from stoker import wire
 from stoker.domain.task import TaskSpec, fields
 
 from .errors import Refused, ServerUnreachable
+from .notices import Notices
 from .people import People
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class StreamReset(NamedTuple):
     seq: int
 
 
-class Client(People):
+class Client(People, Notices):
     """A way to one server; a context manager. It belongs to one thread.
 
     url, token: the server and its token. Without them STOKER_URL and STOKER_TOKEN are asked, then

@@ -17,6 +17,7 @@ from .dependency import parse_after
 from .errors import InvalidSpec
 from .indices import HIGHEST_INDEX, MOST_ELEMENTS
 from .person import PERSON_CHOICES
+from .notice import check_wishes
 from .sweep import array_of
 from .task import NO_ENVIRONMENT, NOT_YET, TaskSpec, fields
 
@@ -45,6 +46,8 @@ def check(spec: TaskSpec) -> None:
     _check_when(spec)
     _check_sweep(spec)
     _check_array(spec)
+    if spec.notify:
+        check_wishes(spec.notify)
 
 
 _NOT_YET = sorted(NOT_YET)

@@ -4,7 +4,7 @@
     ├── RequestError        the caller's mistake; the API answers 4xx
     │   ├── InvalidSpec     a field is wrong (names it)
     │   ├── NeverFits       no node could ever run it
-    │   ├── UnknownTask, UnknownNode, UnknownLog, UnknownPerson
+    │   ├── UnknownTask, UnknownNode, UnknownLog, UnknownPerson, UnknownChannel
     │   ├── Conflict        it is not in a state for that
     │   │   └── StaleVersion    it was changed since it was read
     │   └── NotAllowed      who are you, or not yours
@@ -61,6 +61,10 @@ class UnknownLog(RequestError):
 
 class UnknownPerson(RequestError):
     code = "unknown_person"
+
+
+class UnknownChannel(RequestError):
+    code = "unknown_channel"
 
 
 class Conflict(RequestError):

@@ -73,6 +73,22 @@ class Rules(Struct, frozen=True, kw_only=True):
             le=100,
         ),
     ] = 0
+    notice_services: Annotated[
+        str, about("Services of apprise over which people may be told, separated by commas")
+    ] = (
+        "json,jsons,form,forms,feishu,lark,dingtalk,wecombot,slack,discord,tgram,gchat,workflows,"
+        "mmost,mmosts,rocket,rockets,ntfy,ntfys,gotify,gotifys,bark,barks,schan,pushplus"
+    )
+    notice_hosts: Annotated[
+        str,
+        about(
+            "Hosts that notices may go to although they are this machine or link-local, "
+            "separated by commas"
+        ),
+    ] = ""
+    notices_per_hour: Annotated[
+        int, about("Notices that one person gets in an hour; the rest as one; 0 = any", ge=0)
+    ] = 30
 
 
 LAB = Rules(

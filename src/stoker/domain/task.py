@@ -111,7 +111,13 @@ class TaskSpec(Struct, frozen=True, kw_only=True):
         dict[str, tuple[str, ...]],
         about("Values for {name} in the command; an array of all combinations"),
     ] = field(default_factory=dict)
-    notify: Annotated[tuple[str, ...], about("Who is told, and how")] = ()
+    notify: Annotated[
+        tuple[str, ...],
+        about(
+            "When you are told: `started`, `finished`, `failed`, `waiting`, `limit`, `all` or `none`; "
+            "`failed:feishu` over that channel only. Instead of your usual wishes"
+        ),
+    ] = ()
     hold: Annotated[bool, about("Wait until released by a person")] = False
 
     @override
@@ -126,7 +132,7 @@ class TaskSpec(Struct, frozen=True, kw_only=True):
         return field.name == "command" or getattr(self, field.name) != field.default
 
 
-NOT_YET: frozenset[str] = frozenset({"nodes", "lease_s", "notify"})
+NOT_YET: frozenset[str] = frozenset({"nodes", "lease_s"})
 """Declared, refused off their default: each later feature removes its own."""
 
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import structs
 
+from stoker.domain.notice import Channel, MailServer
 from stoker.domain.person import Credential, Person, Tries
 from stoker.domain.queue import Queue, Team
 from stoker.domain.rules import Announcement, NodeNote, Pause, Rules
@@ -28,6 +29,8 @@ KINDS: dict[str, type[Any]] = {
     "tries": Tries,
     "announcement": Announcement,
     "pause": Pause,
+    "channel": Channel,
+    "mail": MailServer,
 }
 RULE = "rule"
 """One entry for each setting that was changed: its value."""
@@ -100,6 +103,15 @@ class Book:
     @property
     def changed_rules(self) -> Mapping[str, Any]:
         return self._values[RULE]
+
+    @property
+    def channels(self) -> Mapping[str, Channel]:
+        """By `person/channel`."""
+        return self._values["channel"]
+
+    @property
+    def mail(self) -> MailServer | None:
+        return self._values["mail"].get(ONLY)
 
     @property
     def announcement(self) -> Announcement | None:

@@ -189,6 +189,8 @@ def _phrases(key: str, language: str) -> Mapping[str, str]:
     """Where the key's sentence is. What few commands need has a catalogue of its own."""
     if key.startswith("top."):
         return _of_top(language)
+    if key.startswith(("notice.", "notify.")):
+        return _of_notices(language)
     if key.endswith(".examples"):
         return _examples(language)
     if key.startswith(_ABOUT_PEOPLE):
@@ -216,6 +218,14 @@ def _of_top(language: str) -> Mapping[str, str]:
         from .zh_top import PHRASES  # noqa: PLC0415 - one language is enough
     else:
         from .en_top import PHRASES  # noqa: PLC0415
+    return PHRASES
+
+
+def _of_notices(language: str) -> Mapping[str, str]:
+    if language == "zh":
+        from .zh_notices import PHRASES  # noqa: PLC0415 - one language is enough
+    else:
+        from .en_notices import PHRASES  # noqa: PLC0415
     return PHRASES
 
 

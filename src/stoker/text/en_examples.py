@@ -217,6 +217,42 @@ EXAMPLES: dict[str, str] = {
         "stoker user weight ana -1  # before everybody"
     ),
     "help.user_code.examples": "stoker user code bo\nstoker user code bo --json  # for scripts",
+    "help.notify.examples": (
+        "stoker notify set feishu  # asks for the robot's webhook address\n"
+        "stoker notify test\n"
+        "stoker notify on finished,limit\n"
+        "stoker submit --notify failed -- python train.py  # for this task only"
+    ),
+    "help.notify-ls.examples": (
+        "stoker notify ls\n"
+        "stoker notify ls --json  # for scripts"
+    ),
+    "help.notify-set.examples": (
+        "stoker notify set mail  # your e-mail address\n"
+        "stoker notify set feishu\n"
+        "stoker notify set group < address.txt"
+    ),
+    "help.notify-rm.examples": (
+        "stoker notify rm feishu\n"
+        "stoker notify rm mail"
+    ),
+    "help.notify-test.examples": (
+        "stoker notify test  # all of your channels\n"
+        "stoker notify test feishu"
+    ),
+    "help.notify-on.examples": (
+        "stoker notify on finished,limit\n"
+        "stoker notify on failed:feishu  # failures, over that channel only"
+    ),
+    "help.notify-off.examples": (
+        "stoker notify off started\n"
+        "stoker notify off  # nothing at all"
+    ),
+    "help.notify-mail.examples": (
+        "stoker notify mail  # how it is set\n"
+        "stoker notify mail --host smtp.lab.example --user stoker@lab.example\n"
+        "stoker notify mail --host smtp.lab.example --tls none --sender gpu@lab.example"
+    ),
     "help.db.examples": (
         "stoker db check  # are the records sound?\n"
         "stoker db copy postgresql://stoker@db.lab/stoker"

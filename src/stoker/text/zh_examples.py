@@ -217,6 +217,42 @@ EXAMPLES: dict[str, str] = {
         "stoker user weight ana -1  # 先于所有人"
     ),
     "help.user_code.examples": "stoker user code bo\nstoker user code bo --json  # 供脚本使用",
+    "help.notify.examples": (
+        "stoker notify set feishu  # 按提示粘贴机器人的 Webhook 地址\n"
+        "stoker notify test\n"
+        "stoker notify on finished,limit\n"
+        "stoker submit --notify failed -- python train.py  # 只对这个任务"
+    ),
+    "help.notify-ls.examples": (
+        "stoker notify ls\n"
+        "stoker notify ls --json  # 供脚本使用"
+    ),
+    "help.notify-set.examples": (
+        "stoker notify set mail  # 您的电子邮件地址\n"
+        "stoker notify set feishu\n"
+        "stoker notify set group < address.txt"
+    ),
+    "help.notify-rm.examples": (
+        "stoker notify rm feishu  # 不再通过飞书通知\n"
+        "stoker notify rm mail"
+    ),
+    "help.notify-test.examples": (
+        "stoker notify test  # 您的全部渠道\n"
+        "stoker notify test feishu"
+    ),
+    "help.notify-on.examples": (
+        "stoker notify on finished,limit\n"
+        "stoker notify on failed:feishu  # 出错时，只走该渠道"
+    ),
+    "help.notify-off.examples": (
+        "stoker notify off started\n"
+        "stoker notify off  # 什么都不再通知"
+    ),
+    "help.notify-mail.examples": (
+        "stoker notify mail  # 查看当前设置\n"
+        "stoker notify mail --host smtp.lab.example --user stoker@lab.example\n"
+        "stoker notify mail --host smtp.lab.example --tls none --sender gpu@lab.example"
+    ),
     "help.db.examples": (
         "stoker db check  # 检查记录是否完好\n"
         "stoker db copy postgresql://stoker@db.lab/stoker"

@@ -87,7 +87,7 @@ def test_a_task_that_is_not_there(server: ApiServer, id: str) -> None:
         ({"command": "a", "gpus": 5}, 422, "too_many_gpus", "gpus"),
         ({"command": "a", "gpus": 1, "gpu_ids": [7]}, 422, "no_such_gpu", "gpu_ids"),
         ({"command": "a", "queue": "q"}, 422, "unknown_queue", "queue"),
-        ({"command": "a", "notify": ["q"]}, 422, "not_yet", "notify"),
+        ({"command": "a", "notify": ["q"]}, 422, "bad_wish", "notify[0]"),
         ({"command": "a", "after": ["1", "x"]}, 422, "bad_after", "after[1]"),
         ({"command": "a", "after": ["999999"]}, 422, "dependency_unknown", "after[0]"),
         ({"command": "a", "array": "0-"}, 422, "bad_array", "array"),

@@ -45,7 +45,7 @@ TYPED: dict[str, tuple[list[str], Any]] = {
     "requeue_on_loss": (["--requeue-on-loss"], True),
     "array": (["--array", "0-9%4"], "0-9%4"),
     "sweep": (["--sweep", "lr=0.1,0.01"], {"lr": ("0.1", "0.01")}),
-    "notify": (["--notify", "ana"], ("ana",)),
+    "notify": (["--notify", "failed"], ("failed",)),
     "hold": (["--hold"], True),
 }
 NAMES = [field.name for field in fields() if field.name != "command"]

@@ -106,7 +106,7 @@ def test_what_a_task_may_ask_for(given: dict[str, Any]) -> None:
 
 def test_a_field_without_its_feature_is_refused_by_name() -> None:
     samples: dict[str, Any] = {
-        "nodes": 2, "lease_s": 1, "notify": ("x",),
+        "nodes": 2, "lease_s": 1,
     }  # fmt: skip
     assert set(samples) == NOT_YET
     for name, value in samples.items():

@@ -22,12 +22,14 @@ from stoker.text import (
     en,
     en_cli,
     en_examples,
+    en_notices,
     en_people,
     en_top,
     knows_phrase,
     zh,
     zh_cli,
     zh_examples,
+    zh_notices,
     zh_people,
     zh_top,
 )
@@ -39,9 +41,16 @@ CATALOGUES = [
     (en_cli.PHRASES, zh_cli.PHRASES),
     (en_top.PHRASES, zh_top.PHRASES),
     (en_people.PHRASES, zh_people.PHRASES),
+    (en_notices.PHRASES, zh_notices.PHRASES),
     (en_examples.EXAMPLES, zh_examples.EXAMPLES),
 ]
-SPOKEN = en_cli.PHRASES | en_top.PHRASES | en_people.PHRASES | en_examples.EXAMPLES
+SPOKEN = (
+    en_cli.PHRASES
+    | en_top.PHRASES
+    | en_people.PHRASES
+    | en_notices.PHRASES
+    | en_examples.EXAMPLES
+)
 """Everything the command line says."""
 DECLARED = ("field.", "setting.")
 """In English these are the declarations themselves."""
@@ -206,12 +215,13 @@ def test_every_phrase_the_commands_use_exists_and_is_used() -> None:
 
 
 def _phrases_in_cli() -> tuple[set[str], set[str]]:
-    """Every constant in cli/ and client/ that looks like a key, and the fixed beginnings of
+    """Every constant in cli/, client/ and notices that looks like a key, and the fixed beginnings of
     computed ones."""
     exact: set[str] = set()
     beginnings: set[str] = set()
     heads = {key.partition(".")[0] for key in SPOKEN}
-    for path in (*(SOURCE / "cli").rglob("*.py"), *(SOURCE / "client").glob("*.py")):
+    others = (*(SOURCE / "client").glob("*.py"), SOURCE / "flow" / "notice_text.py")
+    for path in (*(SOURCE / "cli").rglob("*.py"), *others):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.JoinedStr) and isinstance(node.values[0], ast.Constant):
                 beginnings.add(str(node.values[0].value))

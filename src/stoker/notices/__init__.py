@@ -1,0 +1,1 @@
+"""How people are TOLD: mail, chat robots and webhooks, sent by apprise."""
