@@ -229,11 +229,11 @@ def _text(words: bytes | str) -> str:
 
 
 def _clean(text: str, secret: str) -> str:
-    for part in re.split(r"[^A-Za-z0-9_-]+", secret):
-        if len(part) >= 6:
-            text = text.replace(part, "…")
-    if secret:
-        text = text.replace(secret, "…")
+    """Harmless, short, and without any part of the secret that is more than a word."""
+    parts = [part for part in re.split(r"[^A-Za-z0-9_-]+", secret) if len(part) >= 6]
+    tokens = [part for part in parts if len(part) >= 16 or not (part.isalpha() and part.islower())]
+    for token in (*tokens, secret):
+        text = text.replace(token, "…") if token else text
     return "".join(c if c.isprintable() else " " for c in text)[:MOST_SAID]
 
 
