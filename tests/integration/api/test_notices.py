@@ -266,28 +266,23 @@ def test_a_mail_server_that_refuses_is_seen(server: ApiServer) -> None:
     assert told["state"] == "failed"
 
 
-@pytest.mark.parametrize(
-    ("body", "field", "code"),
-    [
-        ({"host": "a b", "sender": "a@b.c"}, "host", "bad_mail_host"),
-        ({"host": "a", "sender": "a@b.c\nBcc: x@y.z"}, "sender", "bad_email"),
-        ({"host": "mx.lab", "sender": "a@b.c", "user": "a", "tls": "none"}, "tls", "password_in_clear"),
-        ({"host": "mx.lab", "sender": "a@b.c", "port": 0}, "port", "too_small"),
-        ({"host": "mx.lab", "sender": "a@b.c", "tls": "maybe"}, "tls", "not_a_choice"),
-    ],
-)  # fmt: skip
-def test_a_bad_mail_server_is_refused(
-    server: ApiServer, body: dict[str, object], field: str, code: str
-) -> None:
-    reply = server.request("PUT", "/mail", body)
-
-    assert (reply.status, reply.json["field"]) == (422, field)
-    assert reply.json["code"] in (code, "invalid")
+def test_a_bad_mail_server_is_refused(server: ApiServer) -> None:
+    good = {"host": "mx.lab", "sender": "a@b.c"}
+    for body, field, code in (
+        (good | {"host": "a b"}, "host", "bad_mail_host"),
+        (good | {"sender": "a@b.c\nBcc: x@y.z"}, "sender", "bad_email"),
+        (good | {"user": "a\nb"}, "user", "bad_mail_user"),
+        (good | {"user": "a", "tls": "none"}, "tls", "password_in_clear"),
+        (good | {"port": 0}, "port", "too_small"),
+        (good | {"tls": "maybe"}, "tls", "not_a_choice"),
+    ):
+        reply = server.request("PUT", "/mail", body)
+        assert (reply.status, reply.json["field"]) == (422, field), body
+        assert reply.json["code"] in (code, "invalid"), body
 
 
-@pytest.mark.parametrize(
-    ("url", "code"),
-    [
+def test_an_address_that_reaches_too_far_is_refused(server: ApiServer) -> None:
+    for url, code in (
         ("file:///etc/passwd", "service_not_allowed"),
         ("syslog://localhost", "service_not_allowed"),
         ("mailto://u:p@mx.lab", "service_not_allowed"),
@@ -298,12 +293,9 @@ def test_a_bad_mail_server_is_refused(
         ("discord://1234567890/abcdefghijkl?template=/etc/passwd", "url_option"),
         ("no address at all", "bad_url"),
         ("", "bad_url"),
-    ],
-)  # fmt: skip
-def test_an_address_that_reaches_too_far_is_refused(server: ApiServer, url: str, code: str) -> None:
-    reply = server.request("PUT", "/me/channels/hook", {"url": url})
-
-    assert (reply.status, reply.json["code"], reply.json["field"]) == (422, code, "url")
+    ):  # fmt: skip
+        reply = server.request("PUT", "/me/channels/hook", {"url": url})
+        assert (reply.status, reply.json["code"], reply.json["field"]) == (422, code, "url"), url
 
 
 def test_a_service_that_is_no_web_address_is_refused_even_when_allowed(server: ApiServer) -> None:
@@ -482,21 +474,16 @@ def test_a_channel_can_be_changed_and_removed(server: ApiServer, receiver: Recei
     assert (full.status, full.json["code"]) == (409, "too_many_channels")
 
 
-@pytest.mark.parametrize(
-    ("wishes", "field"),
-    [
+def test_bad_wishes_are_refused(server: ApiServer) -> None:
+    for wishes, field in (
         (["failed", "nonsense"], "notify[1]"),
         (["none", "failed"], "notify"),
         (["failed:No Such"], "notify[0]"),
         (["none:mail"], "notify[0]"),
-        (["all"] * 33, None),
-    ],
-)
-def test_bad_wishes_are_refused(server: ApiServer, wishes: list[str], field: str | None) -> None:
-    spec = {"command": ["true"], "notify": wishes}
-    for reply in (
-        server.request("PUT", "/me/notify", {"notify": wishes}),
-        server.request("POST", "/tasks", spec),
+        ([f"all:c{n}" for n in range(33)], "notify"),
     ):
-        if field is not None:
-            assert (reply.status, reply.json["field"]) == (422, field)
+        for reply in (
+            server.request("PUT", "/me/notify", {"notify": wishes}),
+            server.request("POST", "/tasks", {"command": ["true"], "notify": wishes}),
+        ):
+            assert (reply.status, reply.json["field"]) == (422, field), wishes
