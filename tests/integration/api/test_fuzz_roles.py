@@ -120,9 +120,8 @@ def test_an_admin(case: schemathesis.Case[Any], lab: Lab) -> None:
 
 
 def test_there_were_many(lab: Lab) -> None:
-    assert set(lab.cases) == {"stranger", "user", "admin"}
-    if "STOKER_SOAK" in os.environ:
-        assert min(lab.cases.values()) >= MANY, lab.cases
+    fewest = min(lab.cases[role] for role in ("stranger", "user", "admin"))
+    assert fewest >= MANY or "STOKER_SOAK" not in os.environ, lab.cases
 
 
 def sent(

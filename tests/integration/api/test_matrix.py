@@ -19,6 +19,7 @@ from stoker.api.route import Route
 from stoker.domain.person import SCOPES
 from stoker.domain.task import TaskSpec
 from stoker.flow import submit
+from stoker.lab.book import Put
 from tests.helpers.api_server import ApiServer, serving
 
 SPEC = {"command": ["true"], "hold": True}
@@ -143,6 +144,8 @@ class Lab:
         }
         add("somebody")
         self._tasks: dict[str, str] = {}
+        book = server.flow.book
+        self._people, self._credentials = dict(book.people), dict(book.credentials)
 
     def token(self, role: Role, route: Route) -> str | None:
         if role == "lacking":
@@ -183,8 +186,20 @@ class Lab:
             connection.close()
 
     def used(self, task: str) -> None:
-        """Something may have been done to it: another one is needed."""
+        """Something may have been done: another task is needed, and people as they were."""
         self._tasks = {owner: id for owner, id in self._tasks.items() if id != task}
+        book = self.server.flow.book
+        lost = [
+            Put(kind, name, value)
+            for kind, were, now in (
+                ("person", self._people, book.people),
+                ("credential", self._credentials, book.credentials),
+            )
+            for name, value in were.items()
+            if now.get(name) != value
+        ]
+        if lost:
+            self.server.run(book.amend(lost))
 
     def recorded(self) -> int:
         """The number of the last event of all tasks."""

@@ -162,6 +162,8 @@ def filled(route: Route, id: str) -> str:
 def test_no_answer_holds_what_is_private(lab: Lab, level: str) -> None:
     asked = 0
     for route in ROUTES:
+        if route.scope == "account" and route.method != "GET":
+            continue  # of no task, and Bo wants to stay who he is
         for id in lab.tasks if "{id}" in route.path else ("",):
             if route.media_type == "text/event-stream":
                 if "{id}" in route.path:
