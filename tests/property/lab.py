@@ -58,6 +58,8 @@ class Lab:
         """Of everything that waits: owner and spec."""
         self.seen: set[TaskKey] = set()
         """Everything that ever waited."""
+        self.nodes: dict[str, Node] = {}
+        """As they introduced themselves."""
         self.attempts = 0
         self.story = [f"policy {policy or Policy()}"]
         """What happened, for whoever reads a failing example."""
@@ -69,6 +71,9 @@ class Lab:
         self.story.append(f"policy {policy}")
         self._tell(lambda view: view.set_policy(policy))
         self.world.rules = rules_of(policy)
+        for name, node in self.nodes.items():
+            machine = self.world.machines[name]
+            self.world.machines[name] = replace(machine, cards=cards_of(node, policy))
 
     def enqueue(self, key: TaskKey, owner: str, spec: TaskSpec, **facts: Any) -> None:
         """`facts`: position, and what else `waiting_of` wants to know."""
@@ -139,7 +144,8 @@ class Lab:
     def node_up(self, node: Node) -> None:
         self.story.append(f"{node.name} up, {len(node.gpus)} cards")
         self._tell(lambda view: view.node_up(node))
-        cards = tuple(Card(g.index, g.uuid, g.model, g.memory_mib, g.slots) for g in node.gpus)
+        self.nodes[node.name] = node
+        cards = cards_of(node, self.view.policy)
         before = self.world.machines.get(node.name, Machine(node.name, 0, 0, ()))
         for uuid in {card.uuid for card in before.cards} - {card.uuid for card in cards}:
             self.world.loads.pop(uuid, None)  # nothing is known of a card that was away
@@ -287,6 +293,14 @@ def run_of(holding: Holding) -> Run:
         since=holding.since,
         limit=holding.limit_s,
         array=holding.array,
+    )
+
+
+def cards_of(node: Node, policy: Policy) -> tuple[Card, ...]:
+    """A card that has no slots of its own has as many as the lab says."""
+    return tuple(
+        Card(g.index, g.uuid, g.model, g.memory_mib, g.slots if g.slots > 1 else policy.slots)
+        for g in node.gpus
     )
 
 

@@ -123,6 +123,7 @@ def policies(draw: st.DrawFn, *, weights: tuple[int, ...] = (1, 2, 0, -1, -2)) -
         backfill=draw(rarely(False, True)),
         reuse_any=draw(rarely(True, False)),
         half_life_s=draw(st.sampled_from([HOUR, 24 * HOUR])),
+        slots=draw(rarely(3, 1)),
     )
 
 

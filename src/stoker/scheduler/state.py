@@ -60,6 +60,8 @@ class BaseView:
         self._live: dict[int, int] = {}
         self._now = BEFORE_ALL
         self._ticks: int | None = None
+        self._reported: dict[str, Node] = {}
+        """Nodes as they introduced themselves, without slots that the lab adds."""
         self._sharers = 0
         """Entries that look at what was measured."""
 
@@ -176,8 +178,11 @@ class BaseView:
     # ---- what is free
 
     def set_policy(self, policy: Policy) -> None:
-        self.policy = policy
+        before, self.policy = self.policy, policy
         self.openings += 1
+        if policy.slots != before.slots:
+            for room in self.rooms.values():
+                self._equip(room, self._reported[room.name])
         for room in self.rooms.values():
             room.glances.clear()
             self._room_changed(room)
@@ -185,16 +190,19 @@ class BaseView:
     def node_up(self, node: Node) -> None:
         """The node is there, perhaps with other cards than before; what is held stays held."""
         self.openings += 1
-        node = _with_slots(node, self.policy.slots)
+        self._reported[node.name] = node
         room = self.rooms.get(node.name)
         if room is None:
-            room = self.rooms[node.name] = Room(node)
+            room = self.rooms[node.name] = Room(_with_slots(node, self.policy.slots))
             for holding in self._taken.values():
                 if any(part.node == node.name for part in holding.allocations):
                     room.hold(holding)
-        else:
-            room.equip(node, room.loads())
-            room.up = True
+        room.up = True
+        self._equip(room, node)
+
+    def _equip(self, room: Room, node: Node) -> None:
+        """It has these cards, with as many slots as the lab wants now."""
+        room.equip(_with_slots(node, self.policy.slots), room.loads())
         self._room_equipped(room)
         for holding in list(room.holdings.values()):
             self._charge(holding)
