@@ -8,6 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from stoker.domain.errors import StaleWrite
+from stoker.domain.trail import Trail
 from stoker.store.base import Act, Amendment
 from stoker.store.database import as_url
 from stoker.store.recorder import SqlStore
@@ -64,6 +65,40 @@ async def test_acts_come_newest_first_and_by_page(store: SqlStore) -> None:
     newest = await store.audited(None, 2)
     assert [one.act for one in newest] == [act("c"), act("b")]
     assert [one.act.act for one in await store.audited(newest[-1].seq, 2)] == ["a"]
+
+
+async def test_acts_of_a_person_and_of_a_family(store: SqlStore) -> None:
+    words = ("node.drain", "settings.set", "settings.unset", "setting", "login")
+    await store.amend([], [act(word, who) for who in ("ana", "bo") for word in words])
+
+    async def found(before: int | None = None, limit: int = 10, **wanted: str) -> list[str]:
+        acts = await store.audited(before, limit, **wanted)
+        return [f"{one.seq} {one.act.who} {one.act.act}" for one in acts]
+
+    assert await found(who="bo", act="settings") == ["8 bo settings.unset", "7 bo settings.set"]
+    assert await found(act="node.drain") == ["6 bo node.drain", "1 ana node.drain"]
+    assert await found(limit=1, who="ana") == ["5 ana login"]
+    assert await found(before=5, limit=1, who="ana") == ["4 ana setting"]
+    assert await found(who="an") == []
+
+
+async def test_a_head_that_was_noted_is_found_again(store: SqlStore) -> None:
+    await store.amend([], [act("a"), act("b")])
+    noted = (await store.verify_audit()).head
+    await store.amend([], [act("c")])
+
+    assert (await store.verify_audit(noted)).noted == 2
+    assert (await store.verify_audit("0" * 64)).noted is None
+
+
+async def test_the_trail_can_be_verified_elsewhere(store: SqlStore) -> None:
+    await store.amend([], [act(str(n)) for n in range(5)])
+    rows = [*await store.trail(0, 3), *await store.trail(3, 3)]
+
+    trail = Trail()
+    assert all(trail.follows(row.seq, row.body, row.hash) for row in rows)
+    assert (trail.count, trail.head) == (5, (await store.verify_audit()).head)
+    assert not Trail().follows(rows[0].seq, rows[0].body + " ", rows[0].hash)
 
 
 async def test_acts_at_the_same_moment_are_one_chain(store: SqlStore) -> None:

@@ -129,6 +129,14 @@ class Audited(Struct, frozen=True):
     hash: str
 
 
+class TrailRow(Struct, frozen=True):
+    """An act exactly as it is kept: its hash is made of this very text."""
+
+    seq: int
+    body: str
+    hash: str
+
+
 class Chain(Struct, frozen=True):
     """What a look at the whole audit trail found."""
 
@@ -137,6 +145,8 @@ class Chain(Struct, frozen=True):
     """The hash of the last act: whoever notes it can tell later whether the trail was cut."""
     broken: int | None
     """The first act that does not follow from the one before; None = all do."""
+    noted: int | None = None
+    """The act that has the hash that was asked about; None = none has, or none was asked about."""
 
 
 class LabStore(Protocol):
@@ -153,12 +163,19 @@ class LabStore(Protocol):
         """What is kept beside an entry."""
         ...
 
-    async def audited(self, before: int | None, limit: int) -> list[Audited]:
-        """The newest acts, the newest first; those before the number `before`."""
+    async def audited(
+        self, before: int | None, limit: int, *, who: str = "", act: str = ""
+    ) -> list[Audited]:
+        """The newest acts, the newest first; those before the number `before`. With `who` only
+        that person's, with `act` only those of that word, or of the family it is the first word of."""
         ...
 
-    async def verify_audit(self) -> Chain:
-        """Look at every act."""
+    async def trail(self, after: int, limit: int) -> list[TrailRow]:
+        """Acts as they are kept, the oldest first; those after the number `after`."""
+        ...
+
+    async def verify_audit(self, noted: str = "") -> Chain:
+        """Look at every act; and for the one with the hash `noted`."""
         ...
 
 

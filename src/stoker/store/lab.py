@@ -8,21 +8,19 @@ The last hash is read in that transaction: what is rolled back leaves no gap.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from hashlib import sha256
 
 import msgspec
 import sqlalchemy as sa
 
 from stoker.domain.errors import StaleWrite
+from stoker.domain.trail import BEGIN, Trail, link
 
-from .base import Act, Amendment, Audited, Chain, Entry
+from .base import Act, Amendment, Audited, Chain, Entry, TrailRow
 from .codec import encode, to_us
 from .reading import ReadPool
 from .statements import ZERO, Cursor, compiled
 from .tables import audit, entries
 
-BEGIN = "0" * 64
-"""What the first act follows."""
 CHUNK = 1000
 
 _decode_act = msgspec.json.Decoder(Act).decode
@@ -110,21 +108,32 @@ class LabRecords:
         rows = self._pool.fetch(self._secret, (kind, name))
         return rows[0][0] if rows else None
 
-    def audited(self, before: int | None, limit: int) -> list[Audited]:
-        last = 2**62 if before is None else before
-        rows = self._pool.fetch(self._before, (last, limit))
-        return [Audited(seq, _decode_act(body), hash) for seq, body, hash in rows]
+    def audited(
+        self, before: int | None, limit: int, who: str = "", act: str = ""
+    ) -> list[Audited]:
+        """Filters look through all acts: there is an index of none, and few ask."""
+        found: list[Audited] = []
+        last, chunk = 2**62 if before is None else before, CHUNK if who or act else limit
+        while rows := self._pool.fetch(self._before, (last, chunk)):
+            acts = (Audited(seq, _decode_act(body), hash) for seq, body, hash in rows)
+            found += [one for one in acts if _is_wanted(one.act, who, act)]
+            last = rows[-1][0]
+            if len(found) >= limit or len(rows) < chunk:
+                break
+        return found[:limit]
 
-    def verify(self) -> Chain:
-        seq, last = 0, BEGIN
-        while rows := self._pool.fetch(self._after, (seq, CHUNK)):
-            for number, body, hash in rows:
-                if number != seq + 1 or hash != link(last, number, body):
-                    return Chain(seq, last, number)
-                seq, last = number, hash
-        return Chain(seq, last, None)
+    def trail(self, after: int, limit: int) -> list[TrailRow]:
+        return [TrailRow(*row) for row in self._pool.fetch(self._after, (after, limit))]
+
+    def verify(self, noted: str = "") -> Chain:
+        trail, seq = Trail(noted), 0
+        while rows := self.trail(seq, CHUNK):
+            for row in rows:
+                if not trail.follows(row.seq, row.body, row.hash):
+                    return Chain(trail.count, trail.head, row.seq, trail.noted)
+                seq = row.seq
+        return Chain(trail.count, trail.head, None, trail.noted)
 
 
-def link(before: str, seq: int, body: str) -> str:
-    """The hash of an act that follows the one with the hash `before`."""
-    return sha256(f"{before}\n{seq}\n{body}".encode()).hexdigest()
+def _is_wanted(act: Act, who: str, word: str) -> bool:
+    return who in ("", act.who) and (word in ("", act.act) or act.act.startswith(f"{word}."))

@@ -28,7 +28,7 @@ from stoker.domain.node import Incarnation
 from stoker.domain.task import TaskSpec
 
 from . import postgres
-from .base import Act, Amendment, ArrayRow, Audited, Chain, Change, Entry, WaitingRow
+from .base import Act, Amendment, ArrayRow, Audited, Chain, Change, Entry, TrailRow, WaitingRow
 from .checks import check
 from .codec import (
     TASK_WIDTH,
@@ -184,11 +184,16 @@ class SqlStore:
     async def secret(self, kind: str, name: str) -> str | None:
         return self._lab.secret(kind, name)
 
-    async def audited(self, before: int | None, limit: int) -> list[Audited]:
-        return await self._aside(lambda: self._lab.audited(before, limit))
+    async def audited(
+        self, before: int | None, limit: int, *, who: str = "", act: str = ""
+    ) -> list[Audited]:
+        return await self._aside(lambda: self._lab.audited(before, limit, who, act))
 
-    async def verify_audit(self) -> Chain:
-        return await self._aside(self._lab.verify)
+    async def trail(self, after: int, limit: int) -> list[TrailRow]:
+        return await self._aside(lambda: self._lab.trail(after, limit))
+
+    async def verify_audit(self, noted: str = "") -> Chain:
+        return await self._aside(lambda: self._lab.verify(noted))
 
     async def highest_launch_number(self, node: str) -> int:
         return self._one(self._reads.highest_launch, node)
