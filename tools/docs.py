@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from pages import api, cli, deploy, errors, lifecycle, sdk, settings, task
+from pages import api, audit, cli, deploy, errors, lifecycle, rules, sdk, settings, task
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES: dict[str, Callable[[], str]] = {
@@ -23,6 +23,8 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/api.md": api.page,
     "reference/sdk.md": sdk.page,
     "reference/settings.md": settings.page,
+    "reference/rules.md": rules.page,
+    "reference/audit.md": audit.page,
     "reference/errors.md": errors.page,
 }
 FILES: dict[str, Callable[[], str]] = {

@@ -41,12 +41,14 @@ from stoker.engines.fleet.engine import FleetEngine
 from stoker.engines.fleet.link import Transport
 from stoker.engines.fleet.local import LocalRunner, RootRunner
 from stoker.flow import loop
-from stoker.flow.context import Flow, Retention
+from stoker.flow.context import Flow
 from stoker.flow.notify import Notices
+from stoker.flow.obey import obey, retention_of
 from stoker.flow.recover import recover
+from stoker.journal import Journal
 from stoker.lab.book import Book
 from stoker.lab.channels import Channels
-from stoker.lab.policy import POLICY_KINDS, policy_of
+from stoker.lab.policy import policy_of
 from stoker.lab.seal import Seal
 from stoker.notices.send import AppriseSender
 from stoker.runner import build, killpoint
@@ -70,6 +72,8 @@ ROOTS_MODE = 0o1770
 """Of a state folder that root has prepared for our account: we write, and cannot remove root's."""
 SEALS = "secret.key"
 """Opens what is sealed in the records. In no backup: whoever has both could read it."""
+SERVER_LOG = "server.log"
+"""Where `up --detach` lets standard error go."""
 COLLECT = (20_000, 20, 50)
 """Waiting tasks are many small objects that form no cycles: looking at them often is wasted."""
 
@@ -93,7 +97,7 @@ def serve(
     if os.geteuid() == 0 and not settings.one_person:
         raise RuntimeError("a lab's server has no privilege: cli/keeper.py starts it for root")
     _prepare_home(settings.home)
-    _set_up_logging(settings.log_level)
+    journal = _set_up_logging(settings.log_level, settings.home)
     sys.setswitchinterval(SWITCH_S)
     killpoint.arm(os.environ.get("STOKER_KILL_POINTS", ""))
     try:
@@ -103,7 +107,7 @@ def serve(
     try:
         if is_pending(settings.home):  # a restore died meanwhile: these are half the old records
             raise StoreError("restore_pending")
-        return uvloop.run(_serve(settings, store, listener, announce))
+        return uvloop.run(_serve(settings, store, listener, announce, journal))
     finally:
         store.close()
 
@@ -172,6 +176,7 @@ async def _serve(
     store: SqlStore,
     listener: socket.socket,
     announce: Callable[[str, Flow], None],
+    journal: Journal,
 ) -> int:
     home = settings.home
     certificate = _certificate(settings)
@@ -186,10 +191,10 @@ async def _serve(
         new_attempt=lambda: secrets.token_hex(16),
         book=book,
         policy=policy_of(book),
-        retention=Retention(book.rules.keep_days, book.rules.keep_tasks),
+        retention=retention_of(book),
         become_owners=has_root,
     )
-    book.listen(lambda kinds: _follow_book(flow, kinds))
+    obey(flow)
     me = pwd.getpwuid(os.getuid()).pw_name
     if not settings.one_person:
         flow.shared_account = "" if has_root else me
@@ -214,6 +219,7 @@ async def _serve(
         listen_host=split_address(settings.listen)[0],
         host_names=host_names,
         plain_http=settings.plain_http,
+        journal=journal,
     )
     server = SignalledServer(app, certificate.context if certificate else None)
     watching = asyncio.create_task(certificate.watch()) if certificate else None
@@ -236,14 +242,15 @@ async def _serve(
 
 async def _book(settings: Settings, store: SqlStore) -> Book:
     """What the lab has decided; where it has not, what the settings say."""
+    built_in = Rules() if settings.one_person else LAB
     defaults = structs.replace(
-        Rules() if settings.one_person else LAB,
+        built_in,
         policy=cast("Order", settings.policy),
         gpu_slots=settings.gpu_slots,
         keep_days=settings.keep_days,
         keep_tasks=settings.keep_tasks,
     )
-    book = Book(store, defaults)
+    book = Book(store, defaults, built_in)
     await book.load()
     return book
 
@@ -258,13 +265,6 @@ def _notices(flow: Flow, home: Path) -> Notices:
     )
     flow.listeners.append(notices.hear)
     return notices
-
-
-def _follow_book(flow: Flow, kinds: frozenset[str]) -> None:
-    if kinds & POLICY_KINDS:
-        flow.set_policy(policy_of(flow.book))
-    rules = flow.book.rules
-    flow.retention = Retention(rules.keep_days, rules.keep_tasks)
 
 
 def _end_when_outdated(store: SqlStore, flow: Flow) -> None:
@@ -438,13 +438,11 @@ def _write_server_file(home: Path, url: str, mode: str) -> None:
     beside.rename(home / "server.json")
 
 
-def _set_up_logging(level: str) -> None:
+def _set_up_logging(level: str, home: Path) -> Journal:
     # Looked up for every line, and not in ours.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
-    logging.basicConfig(
-        level=level.upper(),
-        format="%(asctime)s %(levelname)s %(name)s %(message)s",
-        stream=sys.stderr,
-    )
+    journal = Journal(file=home / SERVER_LOG)
+    logging.basicConfig(level=level.upper(), handlers=[journal])
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     logging.getLogger("alembic").setLevel(logging.WARNING)
+    return journal

@@ -31,10 +31,11 @@ from stoker.engines.fake import Behaviour, FakeEngine
 from stoker.flow import loop
 from stoker.flow.context import Flow
 from stoker.flow.notify import Notices
+from stoker.flow.obey import obey
 from stoker.flow.recover import recover
+from stoker.journal import Journal
 from stoker.lab.book import RULE, Book, Put
 from stoker.lab.channels import Channels
-from stoker.lab.policy import policy_of
 from stoker.lab.seal import Seal
 from stoker.notices.send import AppriseSender
 from stoker.store.logs import LogFolder
@@ -96,6 +97,7 @@ class ApiServer:
         self.server: Server
         self.port = 0
         self.passwords = Passwords()
+        self.journal = Journal()
         self._loop: asyncio.AbstractEventLoop
         self._ready = threading.Event()
         self._failed: BaseException | None = None
@@ -243,7 +245,7 @@ class ApiServer:
                 new_attempt=lambda: secrets.token_hex(16),
                 book=book,
             )
-            book.listen(lambda _: self.flow.set_policy(policy_of(book)))
+            obey(self.flow)
             await recover(self.flow)
             self.notices = Notices(
                 self.flow,
@@ -283,6 +285,7 @@ class ApiServer:
             home=str(self.home),
             plain_http=self.plain_http,
             host_names=self.host_names,
+            journal=self.journal,
         )
         self.server = Server(self.app)
         with listen("127.0.0.1", 0) as listener:

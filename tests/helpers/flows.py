@@ -19,6 +19,7 @@ from stoker.engines.base import Fact
 from stoker.engines.fake import FakeEngine
 from stoker.flow import loop, overview
 from stoker.flow.context import Flow, Retention
+from stoker.flow.obey import obey
 from stoker.flow.recover import recover
 from stoker.flow.submit import submit
 from stoker.scheduler.policy import Policy
@@ -60,6 +61,8 @@ async def running_flow(
     )
     turning: asyncio.Task[None] | None = None
     try:
+        await flow.book.load()
+        obey(flow)
         await recover(flow)
         await engine.start(flow.epoch)
         turning = asyncio.create_task(loop.run(flow))

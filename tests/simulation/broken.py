@@ -29,6 +29,7 @@ from stoker.engines.fleet.engine import FleetEngine
 from stoker.engines.fleet.link import Link
 from stoker.flow.commit import commit
 from stoker.flow.launch import launch
+from stoker.lab.book import Book
 from stoker.runner import orders as runner_orders
 from stoker.runner.record import Record
 from stoker.scheduler.policy import NEGATIVE, POSITIVE, Policy
@@ -239,6 +240,20 @@ def _room_leaks() -> Patch:
 
     real = flow_place._give_back
     return mock.patch.object(flow_place, "_give_back", give_back)
+
+
+@mutant("pause-forgotten-at-submit", "shares", 29)
+def _pause_forgotten_at_submit() -> Patch:
+    """Who comes while nothing may start, and finds room, starts."""
+    return mock.patch.object(flow_submit, "is_paused", _always(False))
+
+
+@mutant("pause-forgotten-at-restart", "crashes", 23)
+def _pause_forgotten_at_restart() -> Patch:
+    async def load(book: Any) -> None:
+        """Nothing."""
+
+    return mock.patch.object(Book, "load", load)
 
 
 @mutant("forget-before-copy")

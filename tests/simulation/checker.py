@@ -18,7 +18,7 @@ from stoker.domain.node import Incarnation, Node
 from stoker.domain.outcome import End
 from stoker.domain.sweep import array_of, is_array
 from stoker.scheduler.policy import Policy
-from stoker.store.base import Change
+from stoker.store.base import Amendment, Change
 
 from .history import History
 from .judge import came_true, clash, differs
@@ -51,6 +51,8 @@ class Checker:
         self._gone: set[TaskKey] = set()
         self._stopped: set[TaskKey] = set()
         self._drained: set[str] = set()
+        self.paused = False
+        """As recorded: nothing may be placed from the very next commit on."""
         self.resumes = 0
         """How often somebody has asked to resume a node."""
         self._refused_names: set[str] = set()
@@ -114,6 +116,8 @@ class Checker:
         if work == "_record":
             for change in argument:
                 self._change(change)
+        elif work == "_amend":
+            self._amended(argument[0])
         elif work == "_erase":
             tasks, deleted = argument
             if deleted.by == "retention":
@@ -124,6 +128,12 @@ class Checker:
                     self.broken("delete", f"task {task.key} was deleted while {known.state}")
             gone = self._records.drop(tasks)
             self._history.add("commit Deleted " + " ".join(map(str, gone)))
+
+    def _amended(self, amendments: Sequence[Amendment]) -> None:
+        for one in amendments:
+            if one.kind == "pause":
+                self.paused = one.body is not None
+                self._history.add(f"commit {'paused' if self.paused else 'unpaused'}")
 
     def _may_go_by_itself(self, tasks: Sequence[Task]) -> None:
         """Only what is over, and what nobody waits for."""
@@ -165,6 +175,8 @@ class Checker:
 
     def _placed(self, task: Task, event: Placed) -> None:
         key = task.key
+        if self.paused:
+            self.broken("paused", f"task {key} is placed while scheduling is paused")
         if key in self._stopped or TaskKey(key.id) in self._stopped:
             self.broken("R7", f"task {key} was cancelled and is placed again")
         if event.attempt in self._records.attempts:

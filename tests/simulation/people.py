@@ -14,11 +14,11 @@ from typing import Any, Protocol
 from msgspec import structs
 
 from stoker.domain.dependency import parse_after
-from stoker.domain.errors import AppError, RequestError, StoreDown
+from stoker.domain.errors import AppError, RequestError, StaleWrite, StoreDown
 from stoker.domain.key import TaskKey
 from stoker.domain.lifecycle import WAITING, State
 from stoker.domain.task import TaskSpec
-from stoker.flow import again, nodes, queue, remove, retain, stop
+from stoker.flow import again, nodes, pause, queue, remove, retain, stop
 from stoker.flow import submit as submitting
 from stoker.flow.context import Clock, Flow, Retention
 from stoker.flow.move import To
@@ -213,6 +213,20 @@ class People:
         self._checker.policy_set(policy)
         flow.set_policy(policy)
         return lambda: policy.order
+
+    async def _pause(self, flow: Flow, server: Answering) -> Told:
+        return await self._decide(pause.pause(flow, "new disks", who="ana"))
+
+    async def _unpause(self, flow: Flow, server: Answering) -> Told:
+        return await self._decide(pause.unpause(flow, who="ana"))
+
+    async def _decide(self, work: Awaitable[None]) -> Told:
+        """Two may decide at the same moment: one of them has to look again."""
+        try:
+            await work
+        except StaleWrite:
+            return lambda: "somebody was faster"
+        return lambda: "done"
 
     # ---- choices
 

@@ -196,6 +196,8 @@ def _acts(theme: str) -> dict[str, int]:
         acts |= {"delete": 20}
     if theme in ("arrays", "mixed"):
         acts |= {"retain": 6}
+    if theme in ("shares", "crashes", "mixed"):
+        acts |= {"pause": 5, "unpause": 12}
     return acts
 
 

@@ -124,6 +124,7 @@ class Server:
             new_attempt=lambda: f"{self._rng.getrandbits(128):032x}",
             policy=self._policy,
         )
+        await self.flow.book.load()
         await recover(self.flow)
         await self.engine.start(self.flow.epoch)
 

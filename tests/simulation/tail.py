@@ -16,7 +16,7 @@ from stoker.domain.key import TaskKey
 from stoker.domain.lifecycle import WAITING, State, Task
 from stoker.domain.queue import Queue
 from stoker.domain.sweep import is_array
-from stoker.flow import nodes, queue, stop
+from stoker.flow import nodes, pause, queue, stop
 from stoker.flow.context import Flow
 from stoker.scheduler.policy import Policy
 
@@ -100,6 +100,7 @@ class Tail:
 
     async def _help(self, flow: Flow) -> None:
         """What people do about what needs them."""
+        await self._try(pause.unpause(flow, who="ana"))
         for name, node in self._simulation.nodes.items():
             if self._still_s:
                 node.sample()

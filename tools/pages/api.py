@@ -32,6 +32,9 @@ def page() -> str:
         "- **Errors** have one shape, [Problem](#problem): `code`, `message`, `field`, `hint`; the "
         "sentences follow `Accept-Language` (English or Chinese). Codes: [errors.md](errors.md).",
         "- **Times** are ISO 8601 in UTC; `id` is a string.",
+        "- **For everybody.** While there is an announcement, every answer carries it as "
+        "`Stoker-Announcement`; while scheduling is paused, `Stoker-Paused` says by whom, since when and why, as JSON. "
+        "Both are percent-encoded UTF-8.",
         "- **Streams** are server-sent events, resumable by `Last-Event-ID`.",
         f"- Any route may answer {every}; with a token route also 401.",
         "",

@@ -11,6 +11,7 @@ import inspect
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import stoker
 from stoker.api.errors import STATUS_OF_CODE, status_of
@@ -77,10 +78,34 @@ def statuses() -> dict[str, int]:
     return found
 
 
+class DeclaredAct(NamedTuple):
+    word: str
+    about: str
+    """What the function does that puts it into the audit trail, in the words of its docstring."""
+
+
+def acts() -> list[DeclaredAct]:
+    """What the audit trail keeps: every act that the source names."""
+    found: dict[str, str] = {}
+    for function, call in _calls():
+        if _name(call) == "Act":
+            named = [k.value for k in call.keywords if k.arg == "act"]
+        elif _name(call) == "note" and isinstance(call.func, ast.Attribute):
+            named = call.args[:1]
+        else:
+            continue
+        about = (ast.get_docstring(function) or "").split("\n\n")[0]
+        for node in named:
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.setdefault(node.value, " ".join(about.split()))
+    return [DeclaredAct(word, about) for word, about in sorted(found.items())]
+
+
 def field_notes(name: str) -> dict[str, str]:
     """The notes under the fields of the class `name`, by field."""
     notes: dict[str, str] = {}
-    for path in (SOURCES / "wire.py", *sorted((SOURCES / "domain").glob("*.py"))):
+    wire = sorted(SOURCES.glob("wire*.py"))
+    for path in (*wire, *sorted((SOURCES / "domain").glob("*.py"))):
         for node in ast.walk(_parsed(path)):
             if isinstance(node, ast.ClassDef) and node.name == name:
                 notes.update(_notes(node))

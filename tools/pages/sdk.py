@@ -5,11 +5,11 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator, Sequence
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any, get_overloads, get_type_hints
 
 import stoker
-from stoker import wire, wire_notices
+from stoker import wire, wire_admin, wire_notices
 from stoker.client import Client, LogPart, Refused, ServerUnreachable, StreamReset
 from stoker.client.connection import Connection
 
@@ -17,7 +17,6 @@ from .markdown import table
 
 Method = Callable[..., Any]
 
-WIRES = (wire, wire_notices)
 """Where answers are declared."""
 
 
@@ -73,6 +72,9 @@ def _sections_of(kind: type) -> Iterator[tuple[str, list[Method]]]:
         ):
             found.append(method)
     yield heading, found
+    for part in Client.__mro__[1 : Client.__mro__.index(Connection)]:
+        members = [member for name, member in vars(part).items() if _is_public(name, member)]
+        yield f"the {part.__name__.lower()}", [_function(member) for member in members]
 
 
 def _is_public(name: str, member: object) -> bool:
@@ -154,22 +156,27 @@ def _fields(kind: Any) -> list[str]:
 
 def _answers() -> list[str]:
     """The structs that methods answer with, and those inside them."""
-    known = {name for module in WIRES for name, kind in vars(module).items() if _is_answer(kind)}
-    listed = ", ".join(f"[`{name}`](api.md#{name.lower()})" for name in sorted(known))
     return [
-        "### stoker.wire, stoker.wire_notices",
+        "### stoker.wire",
         "",
         "Frozen structs with the fields of the API's answers; a newer server may send more, which are "
-        f"left out: {listed}. `TaskView.spec` is a `TaskSpec`: [task.md](task.md).",
+        f"left out: {_listed(wire)}. `TaskView.spec` is a `TaskSpec`: [task.md](task.md). About the lab "
+        f"itself, in `stoker.wire_admin`: {_listed(wire_admin)}; about notices, in `stoker.wire_notices`: "
+        f"{_listed(wire_notices)}.",
         "",
     ]
 
 
-def _is_answer(kind: object) -> bool:
+def _listed(module: ModuleType) -> str:
+    known = {name for name, kind in vars(module).items() if _is_answer(kind, module)}
+    return ", ".join(f"[`{name}`](api.md#{name.lower()})" for name in sorted(known))
+
+
+def _is_answer(kind: object, module: ModuleType) -> bool:
     """Of this module, and not the body of a request."""
     return (
         isinstance(kind, type)
-        and kind.__module__ in [module.__name__ for module in WIRES]
+        and kind.__module__ == module.__name__
         and not kind.__struct_config__.forbid_unknown_fields  # type: ignore[attr-defined]
         and kind is not wire.LogPiece  # inside a stream that `follow_log` reads
     )

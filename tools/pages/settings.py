@@ -33,7 +33,8 @@ def page() -> str:
             "",
             "Read once, when the server starts: from `config.toml` in the state folder, then the "
             "environment, then options of `stoker up`; the last one wins. Unknown keys are errors. "
-            "`stoker config show` prints every value with where it came from.",
+            "`stoker config show` prints every value with where it came from. Those that can also be changed "
+            "while the server runs are in [rules.md](rules.md); what is set here is their default.",
             "",
             *table(("setting", "environment", "option", "default", "meaning", "中文"), rows),
             "",

@@ -16,11 +16,14 @@ from stoker.access.passwords import Passwords
 from stoker.access.tokens import Identify
 from stoker.flow.context import Flow
 from stoker.flow.notify import Notices
+from stoker.journal import Journal
 from stoker.store.readers import Readers
 
 from . import (
+    audit,
     events,
     export,
+    lab,
     login,
     logs,
     me,
@@ -28,6 +31,8 @@ from . import (
     nodes,
     people,
     queue,
+    server_log,
+    settings,
     tasks,
     tokens,
     why,
@@ -40,6 +45,7 @@ from .login import ask_system
 from .openapi import build_document
 from .route import PREFIX, Parts, Route, to_handler
 from .streams import Streams
+from .tidings import Tidings
 
 ROUTES: tuple[Route, ...] = (
     *tasks.ROUTES,
@@ -54,6 +60,10 @@ ROUTES: tuple[Route, ...] = (
     *tokens.ROUTES,
     *people.ROUTES,
     *telling.ROUTES,
+    *settings.ROUTES,
+    *lab.ROUTES,
+    *audit.ROUTES,
+    *server_log.ROUTES,
     *meta.ROUTES,
 )
 
@@ -70,14 +80,17 @@ class App:
         gate: Gate,
         litestar: Litestar,
         streams: Streams,
+        tidings: Tidings,
         closing: Sequence[Callable[[], None]],
     ) -> None:
         self._gate, self.litestar, self._streams = gate, litestar, streams
-        self._closing = closing
+        self._tidings, self._closing = tidings, closing
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope.get("scheme") == "https":
             send = _with_hsts(send)
+        if self._tidings.headers:
+            send = self._tidings.telling(scope, send)
         await self._gate(scope, receive, send)
 
     def close(self) -> None:
@@ -96,6 +109,7 @@ def create_app(
     home: str,
     listen_host: str = "127.0.0.1",
     host_names: Iterable[str] = (),
+    journal: Journal,
     plain_http: bool = False,
 ) -> App:
     """The API over this flow. It answers to loopback names, the host it listens on, `host_names`.
@@ -121,6 +135,7 @@ def create_app(
         mode=identify.mode,
         login=people,
         plain_http=plain_http,
+        journal=journal,
     )
     litestar = Litestar(
         [*(to_handler(route, parts) for route in ROUTES), front_page()],
@@ -138,7 +153,7 @@ def create_app(
     closing = [identify.close, passwords.close]
     if people is not None:
         closing.append(people.close)
-    return App(gate, litestar, streams, closing)
+    return App(gate, litestar, streams, Tidings(flow.book), closing)
 
 
 HSTS = (b"strict-transport-security", b"max-age=31536000")

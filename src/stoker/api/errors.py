@@ -29,6 +29,7 @@ from stoker.domain.errors import (
     UnknownLog,
     UnknownNode,
     UnknownPerson,
+    UnknownSetting,
     UnknownTask,
 )
 from stoker.wire import Problem
@@ -45,6 +46,7 @@ STATUS_OF: tuple[tuple[type[AppError], int], ...] = (
     (UnknownLog, 404),
     (UnknownPerson, 404),
     (UnknownChannel, 404),
+    (UnknownSetting, 404),
     (Conflict, 409),
     (StaleWrite, 409),
     (NotAllowed, 403),

@@ -117,6 +117,8 @@ async def export_tasks(call: Call[ExportQuery, None]) -> Download:
     for id in () if call.who.is_admin else query.id:
         await _permit(call, id)
     wish = await asyncio.to_thread(_wish, parts.readers, query, owner)
+    if parts.flow.book.people and call.who.is_admin and query.owner != call.who.name:
+        await call.note("tasks.export", f"tasks of {query.owner or 'everybody'}")
     columns = tuple(dict.fromkeys(query.column)) or COLUMNS
     chunks = _written(_pages(parts.readers, wish), columns, query, call.language)
     frames = _stepwise(chunks, parts.streams.reading)

@@ -22,16 +22,18 @@ async def nodes(call: Call[NoQuery, None]) -> list[NodeView]:
 )
 async def drain_node(call: Call[NoQuery, DrainWish]) -> NodeView:
     """Start nothing new on it; what runs there goes on. Kept over restarts."""
-    flow = call.parts.flow
-    await fleet.drain(flow, _known(call), call.body.why, call.who.name)
+    flow, name = call.parts.flow, _known(call)
+    await call.note("node.drain", f"node {name}", why=call.body.why)
+    await fleet.drain(flow, name, call.body.why, call.who.name)
     return _shown(call)
 
 
 @route("POST", "/nodes/{node}/resume", access="admin", scope="admin", answer=NodeView)
 async def resume_node(call: Call[NoQuery, None]) -> NodeView:
     """Let tasks start on it again."""
-    flow = call.parts.flow
-    await fleet.resume(flow, _known(call), call.who.name)
+    flow, name = call.parts.flow, _known(call)
+    await call.note("node.resume", f"node {name}")
+    await fleet.resume(flow, name, call.who.name)
     return _shown(call)
 
 

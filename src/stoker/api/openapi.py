@@ -53,12 +53,20 @@ CHANNEL = {
     "description": "A channel's name: `mail`, or one of your own choice",
     "schema": {"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]{0,31}$"},
 }
+SETTING = {
+    "name": "setting",
+    "in": "path",
+    "required": True,
+    "description": "A setting's name",
+    "schema": {"type": "string", "minLength": 1},
+}
 IN_PATH = {
     "{id}": TASK_ID,
     "{node}": NODE,
     "{token}": TOKEN,
     "{person}": PERSON,
     "{channel}": CHANNEL,
+    "{setting}": SETTING,
 }
 IF_MATCH = {
     "name": "If-Match",

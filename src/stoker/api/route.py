@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 from functools import partial
 from types import NoneType
-from typing import Any, Generic, Literal, TypeVar, cast
+from typing import Any, Generic, Literal, TypedDict, TypeVar, cast
 
 import msgspec
 from litestar import Request
@@ -30,6 +31,8 @@ from stoker.domain.person import ScopeName
 from stoker.flow import overview
 from stoker.flow.context import Flow
 from stoker.flow.notify import Notices
+from stoker.journal import Journal
+from stoker.store.base import Act
 from stoker.store.readers import Readers
 from stoker.wire import TaskView
 
@@ -53,6 +56,12 @@ B = TypeVar("B")
 Method = Literal["GET", "POST", "PUT", "DELETE"]
 
 
+class Stamp(TypedDict):
+    at: datetime
+    who: str
+    origin: str
+
+
 class Parts(msgspec.Struct, frozen=True, kw_only=True):
     """What the routes work on."""
 
@@ -69,6 +78,8 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     mode: Mode
     login: Login | None
     """How people come in; None where there is one person, who need not."""
+    journal: Journal
+    """The server's own log."""
     plain_http: bool = False
     """Sessions without TLS are allowed under any name of this server."""
 
@@ -104,6 +115,16 @@ class Call(Generic[Q, B]):
         """The person in the path, whether there is one or not."""
         name: str = self.scope["path_params"]["person"]
         return name
+
+    @property
+    def stamp(self) -> Stamp:
+        """Who does it, when and from where: for the audit trail."""
+        return Stamp(at=self.parts.flow.clock.now(), who=self.who.name, origin=self.who.origin)
+
+    async def note(self, act: str, on: str, **values: Any) -> None:
+        """Put an act into the audit trail, before it is done: whatever becomes of it, it can be
+        asked about. For acts that change nothing in the book."""
+        await self.parts.flow.book.note(Act(act=act, on=on, values=values, **self.stamp))
 
     @property
     def version(self) -> int:

@@ -13,7 +13,7 @@ from stoker.text import about_field
 
 from .command import CONTEXT, Command, Group, json_option
 from .command import command as declare
-from .say import language, words
+from .say import language, tell, words
 from .screen import clean, table, terminal_width
 
 
@@ -42,6 +42,7 @@ def show(as_json: bool) -> None:
     head = [words(f"config.{name}") for name in ("name", "value", "from", "about")]
     for line in table([head, *rows], colours=[["bold"] * 4], columns=terminal_width()):
         print(line)
+    tell("config.live")
 
 
 @click.group(

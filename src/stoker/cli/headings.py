@@ -11,9 +11,10 @@ from .screen import pad, width
 HEADINGS: dict[str, tuple[str, ...]] = {
     "tasks": ("submit", "cancel", "edit", "resubmit", "requeue", "delete"),
     "line": ("hold", "release", "move"),
-    "watch": ("ls", "top", "show", "why", "logs", "wait", "nodes", "notify"),
+    "watch": ("ls", "top", "show", "why", "logs", "wait", "nodes", "notify", "server-log"),
     "people": ("login", "logout", "me", "passwd", "token", "user"),
     "machine": ("up", "down", "drain", "resume", "service", "config", "upgrade-check"),
+    "lab": ("pause", "announce", "settings", "audit"),
     "records": ("backup", "restore", "db", "export", "reset"),
     "more": ("completion", "version", "help"),
 }

@@ -11,11 +11,11 @@ from itertools import islice
 import click
 import msgspec
 
-from stoker.client import Client
 from stoker.wire import TaskView
 
 from .command import command as declare
 from .command import json_option, option
+from .heard import Client
 from .options import Whole
 from .say import refuse, tell, words
 from .screen import clean, table, terminal_width

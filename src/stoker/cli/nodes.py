@@ -8,12 +8,12 @@ from datetime import datetime
 
 import msgspec
 
-from stoker.client import Client
 from stoker.text.amounts import memory
 from stoker.wire import CardView, NodeView
 
 from .command import command as declare
 from .command import json_option
+from .heard import Client
 from .say import tell, words
 from .screen import clean, colour, table, terminal_width, wrap
 from .shown import ago, clock

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from stoker.client import Client
-
 from .acting import act
 from .command import command as declare
 from .command import json_option, option
+from .heard import Client
 from .task_id import ids_argument
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from stoker.client import Client
-
 from .acting import act
 from .command import command as declare
 from .command import json_option
+from .heard import Client
 from .task_id import ids_argument
 
 

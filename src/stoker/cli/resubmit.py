@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from functools import partial
 
-from stoker.client import Client, Refused, ServerUnreachable
+from stoker.client import Refused, ServerUnreachable
 from stoker.wire import Created
 
 from .acting import each
 from .command import command as declare
 from .command import json_option, option
+from .heard import Client
 from .say import words
 from .task_id import ids_argument
 

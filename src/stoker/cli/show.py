@@ -10,7 +10,6 @@ from itertools import islice
 
 import msgspec
 
-from stoker.client import Client
 from stoker.domain.dependency import parse_after
 from stoker.domain.outcome import FAILED, End
 from stoker.text import reason
@@ -19,6 +18,7 @@ from stoker.wire import AttemptView, EventView, TaskDetail, TaskView
 
 from .command import command as declare
 from .command import json_option
+from .heard import Client
 from .options import as_typed
 from .reasons import told
 from .say import language, words

@@ -16,11 +16,12 @@ import click
 import msgspec
 
 from stoker import wire
-from stoker.client import Client, Refused, ServerUnreachable
+from stoker.client import Refused, ServerUnreachable
 from stoker.domain.task import TaskSpec
 
 from .command import CONTEXT, Exact, json_option, option
 from .environment import add_active, where
+from .heard import Client
 from .options import check_utf8, spec_options, typed_values
 from .paths import absolute_folder, output_path
 from .reasons import told
@@ -41,6 +42,7 @@ def command(
     ctx = click.get_current_context()
     values = _values(ctx, line, argv, given)
     with Client() as client:
+        client.says_pause = False
         is_active = add_active(values, client, os.environ)
         check_utf8(values)
         spec = TaskSpec(**values)

@@ -13,13 +13,13 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from stoker.client import Client
 from stoker.domain.task import fields
 from stoker.text.amounts import duration
 from stoker.wire import EstimateView, HolderView, PlaceView, SuggestionView, TaskView, WhyView
 
 from .command import command as declare
 from .command import json_option
+from .heard import Client
 from .options import flag_of, words_of
 from .reasons import sentence, told
 from .say import language, words
@@ -35,6 +35,7 @@ MOST_HOLDERS = 10
 @json_option
 def command(id: str, as_json: bool) -> None:
     with Client() as client:
+        client.says_pause = False
         found = client.why(id)
         if as_json:
             sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")

@@ -21,6 +21,7 @@ from stoker import wire
 from stoker.domain.task import TaskSpec, fields
 
 from .errors import Refused, ServerUnreachable
+from .lab import Lab
 from .notices import Notices
 from .people import People
 
@@ -61,7 +62,7 @@ class StreamReset(NamedTuple):
     seq: int
 
 
-class Client(People, Notices):
+class Client(People, Notices, Lab):
     """A way to one server; a context manager. It belongs to one thread.
 
     url, token: the server and its token. Without them STOKER_URL and STOKER_TOKEN are asked, then

@@ -6,12 +6,14 @@ reconnect, resume where they were, and give up after `patience_s` without a serv
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from email.message import Message as Headers
 from typing import NoReturn, Self, TypeVar
+from urllib.parse import unquote
 
 import msgspec
 from typing_extensions import override
@@ -60,6 +62,10 @@ class Connection:
         self._timeout_s, self._patience_s = timeout_s, patience_s
         self._server: Server | None = None
         self._used_at = 0.0
+        self.announcement = ""
+        """What the lab tells everybody, as the last answer said; "" = nothing."""
+        self.pause: dict[str, str] | None = None
+        """Scheduling is paused: `by` whom, since when (`at`) and `why`; None = it is not."""
 
     def __enter__(self) -> Self:
         return self
@@ -115,8 +121,8 @@ class Connection:
         seen = {} if version is None else {"If-Match": f'"{version}"'}
         return self._decoded(self._call("PUT", path, query or {}, encoded, seen)[0], kind)
 
-    def _delete(self, path: str, kind: type[T], query: Mapping[str, object]) -> T:
-        return self._decoded(self._call("DELETE", path, query)[0], kind)
+    def _delete(self, path: str, kind: type[T], query: Mapping[str, object] | None = None) -> T:
+        return self._decoded(self._call("DELETE", path, query or {})[0], kind)
 
     def _decoded(self, data: bytes, kind: type[T]) -> T:
         try:
@@ -167,8 +173,18 @@ class Connection:
             self.close()
             raise
         self._used_at = time.monotonic()
+        self._hear(response.headers)
         _raise_for(response, data)
         return data, response.headers
+
+    def _hear(self, headers: Headers) -> None:
+        """What every answer carries for everybody."""
+        said, paused = headers["Stoker-Announcement"], headers["Stoker-Paused"]
+        self.announcement = unquote(said) if said else ""
+        self.pause = None
+        if paused:
+            with contextlib.suppress(msgspec.DecodeError):
+                self.pause = msgspec.json.decode(unquote(paused), type=dict[str, str])
 
     def _download(self, path: str, query: Mapping[str, object]) -> Iterator[bytes]:
         """An answer of any length, piece by piece, on a connection of its own. Asked for at once;

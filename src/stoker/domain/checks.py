@@ -16,8 +16,8 @@ from .check_sweep import check_picked, check_sweep
 from .dependency import parse_after
 from .errors import InvalidSpec
 from .indices import HIGHEST_INDEX, MOST_ELEMENTS
-from .person import PERSON_CHOICES
 from .notice import check_wishes
+from .person import PERSON_CHOICES
 from .sweep import array_of
 from .task import NO_ENVIRONMENT, NOT_YET, TaskSpec, fields
 

@@ -4,7 +4,7 @@
     ├── RequestError        the caller's mistake; the API answers 4xx
     │   ├── InvalidSpec     a field is wrong (names it)
     │   ├── NeverFits       no node could ever run it
-    │   ├── UnknownTask, UnknownNode, UnknownLog, UnknownPerson, UnknownChannel
+    │   ├── UnknownTask, UnknownNode, UnknownLog, UnknownPerson, UnknownChannel, UnknownSetting
     │   ├── Conflict        it is not in a state for that
     │   │   └── StaleVersion    it was changed since it was read
     │   └── NotAllowed      who are you, or not yours
@@ -65,6 +65,10 @@ class UnknownPerson(RequestError):
 
 class UnknownChannel(RequestError):
     code = "unknown_channel"
+
+
+class UnknownSetting(RequestError):
+    code = "no_such_setting"
 
 
 class Conflict(RequestError):

@@ -6,10 +6,21 @@ Declared once: `stoker settings`, the API, the reference and the stored value co
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
+
+from .errors import InvalidSpec
+
+MOST = 10**9
+"""Of a count or of seconds; more can be meant by nobody, and calculated with by nothing."""
+MOST_LINE = 500
+"""Characters of what everybody is shown."""
+_NOT_PLAIN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 
 
 def about(text: str, *, secret: bool = False, **bounds: Any) -> Meta:
@@ -29,13 +40,14 @@ class Rules(Struct, frozen=True, kw_only=True):
         int, about("Unfinished urgent tasks that a person may have", ge=0, le=1000)
     ] = 1
     keep_idle_s: Annotated[
-        int, about("Longest time that GPUs are kept idle for one task, in seconds", ge=0)
+        int, about("Longest time that GPUs are kept idle for one task, in seconds", ge=0, le=MOST)
     ] = 2 * 3600
     patient_s: Annotated[
-        int, about("A task that has waited so many seconds may keep GPUs without bound", ge=0)
+        int,
+        about("A task that has waited so many seconds may keep GPUs without bound", ge=0, le=MOST),
     ] = 24 * 3600
     half_life_s: Annotated[
-        int, about("With fairshare: past use counts half after so many seconds", ge=3600)
+        int, about("With fairshare: past use counts half after so many seconds", ge=3600, le=MOST)
     ] = 7 * 24 * 3600
     reuse_any: Annotated[
         bool, about("Mode reuse also takes GPUs that another person holds exclusively")
@@ -51,16 +63,16 @@ class Rules(Struct, frozen=True, kw_only=True):
         about("What people see of others' tasks: all, queue (names and resources) or nothing"),
     ] = "queue"
     most_waiting_each: Annotated[
-        int, about("Tasks of one person that may wait; 0 = any number", ge=0)
+        int, about("Tasks of one person that may wait; 0 = any number", ge=0, le=MOST)
     ] = 0
     submits_per_s: Annotated[
-        int, about("Submit calls per second and person, in the long run; 0 = any", ge=0)
+        int, about("Submit calls per second and person, in the long run; 0 = any", ge=0, le=MOST)
     ] = 0
     submits_burst: Annotated[
-        int, about("Submit calls of one person that may come at once", ge=1)
+        int, about("Submit calls of one person that may come at once", ge=1, le=MOST)
     ] = 500
     streams_each: Annotated[
-        int, about("Live streams that one person may have open; 0 = any number", ge=0)
+        int, about("Live streams that one person may have open; 0 = any number", ge=0, le=MOST)
     ] = 0
     spec_bytes: Annotated[
         int, about("Largest task that may be handed over, in bytes of JSON; 0 = any", ge=0)
@@ -122,3 +134,14 @@ class NodeNote(Struct, frozen=True, kw_only=True):
 
     name: str
     labels: tuple[str, ...] = ()
+
+
+def one_line(text: str, *, field: str) -> str:
+    """What everybody is shown, without blanks around it. InvalidSpec for what a terminal or a log
+    would act on, a line break among it, and for what is too long."""
+    line = text.strip()
+    if len(line) > MOST_LINE:
+        raise InvalidSpec("too_long", field=field, most=MOST_LINE)
+    if _NOT_PLAIN.search(line):
+        raise InvalidSpec("not_one_line", field=field)
+    return line

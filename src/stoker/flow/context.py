@@ -28,6 +28,7 @@ from stoker.scheduler.policy import Policy
 from stoker.scheduler.view import View
 from stoker.store.base import LogShelf, RestoredNode, Store
 
+from .diary import Diary
 from .news import News
 
 log = logging.getLogger("stoker.flow")
@@ -140,6 +141,11 @@ class Flow:
         self.shared_account = ""
         """Several people, and everybody's tasks run as this one account."""
         self.retention = retention or Retention()
+        self.retain_anew = asyncio.Event()
+        """Retention has changed: look at once what is kept no longer."""
+        self.pausing = 0
+        """So many are about to record that scheduling is paused: nothing may be placed any more."""
+        self.diary = Diary()
         self.epoch = 0
         self.view = View(policy or Policy())
         self.live: dict[str, Live] = {}
@@ -206,6 +212,12 @@ class Flow:
         self.view.set_policy(policy)
         self.possible.clear()
         self.replan()
+
+    def set_retention(self, retention: Retention) -> None:
+        """The same for what is kept."""
+        if retention != self.retention:
+            self.retention = retention
+            self.retain_anew.set()
 
     def replan(self) -> None:
         """Something may start now."""

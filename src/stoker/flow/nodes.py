@@ -32,6 +32,7 @@ async def drain(flow: Flow, name: str, why: str, by: str) -> None:
         raise
     flow.view.drain(name, flow.drained.get(name, ""))
     flow.replan()
+    flow.diary.write(flow.clock.now(), "node_drained", node=name, person=by)
     log.warning("event=drained node=%s by=%s why=%s", name, by, why)
 
 
@@ -49,6 +50,7 @@ async def resume(flow: Flow, name: str, by: str) -> None:
     flow.failures.pop(name, None)
     flow.view.drain(name, flow.drained.get(name, ""))
     flow.replan()
+    flow.diary.write(flow.clock.now(), "node_resumed", node=name, person=by)
     log.warning("event=resumed node=%s by=%s", name, by)
 
 
@@ -64,6 +66,7 @@ def launch_failed(flow: Flow, name: str) -> None:
         return
     flow.drained[name] = LAUNCHES_FAILED
     flow.view.drain(name, LAUNCHES_FAILED)
+    flow.diary.write(flow.clock.now(), "node_failing", node=name)
     log.error("event=drained node=%s why=%s", name, LAUNCHES_FAILED)
     flow.later(_keep(flow))
 

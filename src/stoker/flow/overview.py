@@ -22,6 +22,7 @@ from stoker.wire import ArrayCounts, CardView, Health, NodeView
 from .arrays import find
 from .context import Flow, Restoring
 from .follow import waiting_for
+from .pause import while_paused
 
 OUTCOMES = ("succeeded", "failed", "cancelled", "timed_out", "lost")
 
@@ -54,7 +55,7 @@ def explain(flow: Flow, task: Task) -> Explanation:
     entry = flow.view.waiting(task.key) or waiting_for(flow, task)
     if held:  # what became of the tasks it waits for is looked up when it is released
         entry = structs.replace(entry, after=())
-    told = explaining.explain(flow.view, entry, flow.clock.now())
+    told = while_paused(flow, explaining.explain(flow.view, entry, flow.clock.now()))
     if flow.restoring is not None:
         told = _until_nodes_have_told(told, flow.restoring)
     if not held:
@@ -116,6 +117,8 @@ def health(flow: Flow) -> Health:
     if flow.restoring is not None:
         nodes = ", ".join(sorted(flow.restoring.asked))
         problems.append(f"restored from a backup: nothing starts until {nodes} told what ran since")
+    if flow.book.pause is not None:
+        problems.append("scheduling is paused: nothing new starts, what runs goes on")
     strangers = sum(bool(cards) for _, cards in flow.strangers.values())
     if strangers:
         problems.append(f"attempts that the records do not know hold cards: {strangers}")

@@ -34,6 +34,7 @@ from .context import Flow
 from .follow import enqueue, waiting_for
 from .keep import keep
 from .launch import launch
+from .pause import is_paused
 
 log = logging.getLogger("stoker.flow")
 
@@ -63,8 +64,8 @@ class Intent(Struct, frozen=True):
 async def place(flow: Flow) -> None:
     """Start everything that can start now."""
     flow.unplanned = False
-    if flow.restoring is not None:
-        return  # what waits may have run already
+    if flow.restoring is not None or is_paused(flow):
+        return  # what waits may have run already; or nothing new is to start
     now = flow.clock.now()
     made = plan(flow.view, now)
     flow.view.reserve(made.reservations)
@@ -198,7 +199,8 @@ def _intent(flow: Flow, task: Task, spot: Spot) -> Intent:
 
 async def _carry_out(flow: Flow, spot: Spot, intent: Intent) -> None:
     """Record it, then launch it at once: nobody may see it recorded and not yet alive."""
-    if flow.view.rooms[intent.attempt.allocation.node].drained:  # since it was planned
+    drained = flow.view.rooms[intent.attempt.allocation.node].drained
+    if drained or is_paused(flow):  # since it was planned
         _give_back(flow, spot, None)
         return
     try:

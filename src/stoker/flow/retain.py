@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from datetime import timedelta
 
 from stoker.domain.errors import StaleWrite, StoreDown
@@ -38,13 +39,23 @@ STRAYS_OLDER = timedelta(days=7)
 
 
 async def run(flow: Flow) -> None:
-    """At the start and then every hour, until cancelled. Strays once."""
-    await _tried(flow, retain)
+    """At the start, every hour, and at once when the lab has decided anew; until cancelled."""
+    strays = asyncio.create_task(_strays(flow))
+    try:
+        while True:
+            flow.retain_anew.clear()
+            await _tried(flow, retain)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(EVERY_S if flow.retention.is_set else None):
+                    await flow.retain_anew.wait()
+    finally:
+        strays.cancel()
+
+
+async def _strays(flow: Flow) -> None:
+    """Once."""
     await asyncio.sleep(STRAYS_AFTER_S)
     await _tried(flow, remove_strays)
-    while flow.retention.is_set:
-        await asyncio.sleep(EVERY_S)
-        await _tried(flow, retain)
 
 
 async def retain(flow: Flow) -> int:

@@ -33,6 +33,7 @@ from .environments import check_environments
 from .follow import follow
 from .launch import launch
 from .overview import for_a_person
+from .pause import is_paused, while_paused
 from .place import Intent, intend, take
 
 
@@ -56,7 +57,8 @@ async def preview(flow: Flow, owner: str, spec: TaskSpec) -> Explanation:
     in_vain = [one for one in after if comes_true(one.when, found[one.key]) is False]
     pending = [one.text() for one in after if found[one.key] is None]
     now = flow.clock.now()
-    told = explain(flow.view, _preview(key, owner, spec, tuple(pending), now), now)
+    entry = _preview(key, owner, spec, tuple(pending), now)
+    told = while_paused(flow, explain(flow.view, entry, now))
     if not in_vain and not spec.hold:
         return told
     reasons = [
@@ -140,7 +142,7 @@ def _place_at_once(
     flow: Flow, tasks: Sequence[Task], entries: Sequence[Waiting | None], now: datetime
 ) -> list[Intent | None]:
     """Intents for those that fit now. Only when nobody in line could have a better claim."""
-    if flow.restoring is not None:
+    if flow.restoring is not None or is_paused(flow):
         return [None] * len(tasks)
     intents: list[Intent | None] = []
     failed: set[Sign] = set()

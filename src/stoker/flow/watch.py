@@ -70,6 +70,7 @@ async def _node_fact(flow: Flow, fact: Fact) -> None:
             if state is not None:
                 state.since, state.why = fact.at, fact.why
             flow.view.node_down(fact.node)
+            flow.diary.write(fact.at, "node_down", node=fact.node)
             log.warning("event=node_down node=%s why=%s", fact.node, fact.why)
         case NodeSampled():
             state = flow.nodes.get(fact.node)
@@ -102,6 +103,7 @@ async def _node_up(flow: Flow, fact: NodeUp) -> None:
     if name in flow.drained:
         flow.view.drain(name, flow.drained[name])
     flow.replan()
+    flow.diary.write(flow.clock.now(), "node_up", node=name, gpus=len(fact.node.gpus))
     log.info("event=node_up node=%s gpus=%s", name, len(fact.node.gpus))
 
 

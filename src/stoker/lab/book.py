@@ -8,8 +8,9 @@ scheduler's policy, open streams) is told after each change.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 
 import msgspec
 from msgspec import structs
@@ -19,6 +20,8 @@ from stoker.domain.person import Credential, Person, Tries
 from stoker.domain.queue import Queue, Team
 from stoker.domain.rules import Announcement, NodeNote, Pause, Rules
 from stoker.store.base import Act, Amendment, LabStore
+
+log = logging.getLogger("stoker.lab")
 
 KINDS: dict[str, type[Any]] = {
     "person": Person,
@@ -36,6 +39,9 @@ RULE = "rule"
 """One entry for each setting that was changed: its value."""
 ONLY = "lab"
 """The name of what there is one of: the announcement, the pause."""
+
+RULES: dict[str, Any] = get_type_hints(Rules, include_extras=True)
+"""Every setting with its type and bounds."""
 
 Listener = Callable[[frozenset[str]], None]
 
@@ -55,10 +61,14 @@ class Remove(NamedTuple):
 
 
 class Book:
-    def __init__(self, store: LabStore, defaults: Rules | None = None) -> None:
+    def __init__(
+        self, store: LabStore, defaults: Rules | None = None, built_in: Rules | None = None
+    ) -> None:
         self.store = store
-        self.defaults = defaults or Rules()
-        """Settings as they are where nobody has changed them."""
+        self.built_in = built_in or Rules()
+        """Settings as Stoker comes with them."""
+        self.defaults = defaults or self.built_in
+        """Settings as they are where nobody has changed them: as config.toml says, or built in."""
         self.rules = self.defaults
         self._values: dict[str, dict[str, Any]] = {kind: {} for kind in (*KINDS, RULE)}
         self._versions: dict[tuple[str, str], int] = {}
@@ -70,7 +80,9 @@ class Book:
     async def load(self) -> None:
         """Once, before anybody reads."""
         for entry in await self.store.entries():
-            if entry.kind in self._values:
+            if entry.kind == RULE:
+                self._load_rule(entry.name, entry.body)
+            elif entry.kind in self._values:
                 self._values[entry.kind][entry.name] = _decoded(entry.kind, entry.body)
             self._versions[entry.kind, entry.name] = entry.version
         self.rules = self._effective()
@@ -140,7 +152,8 @@ class Book:
             else:
                 self._values[change.kind].pop(change.name, None)
                 self._versions.pop((change.kind, change.name), None)
-        self.rules = self._effective()
+        if any(change.kind == RULE for change in changes):
+            self.rules = self._effective()
         kinds = frozenset(change.kind for change in changes)
         for listener in self._listeners:
             listener(kinds)
@@ -148,6 +161,13 @@ class Book:
     async def note(self, act: Act) -> None:
         """Record an act that changes nothing here."""
         await self.store.amend((), (act,))
+
+    def _load_rule(self, name: str, body: str) -> None:
+        """A value that this version does not know, or no longer allows, is as if never set."""
+        try:
+            self._values[RULE][name] = msgspec.json.decode(body, type=RULES[name])
+        except (KeyError, msgspec.ValidationError):
+            log.warning("event=setting_ignored setting=%s", name)
 
     def _amendment(self, change: Put | Remove) -> Amendment:
         before = self._versions.get((change.kind, change.name), 0)

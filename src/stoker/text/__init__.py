@@ -195,6 +195,8 @@ def _phrases(key: str, language: str) -> Mapping[str, str]:
         return _examples(language)
     if key.startswith(_ABOUT_PEOPLE):
         return _of_people(language)
+    if key.partition(".")[0] in _ADMIN:
+        return _of_admin(language)
     if language == "zh":
         from .zh_cli import PHRASES  # noqa: PLC0415 - one language is enough
     else:
@@ -226,6 +228,17 @@ def _of_notices(language: str) -> Mapping[str, str]:
         from .zh_notices import PHRASES  # noqa: PLC0415 - one language is enough
     else:
         from .en_notices import PHRASES  # noqa: PLC0415
+    return PHRASES
+
+
+_ADMIN = frozenset({"heard", "pause", "announce", "settings", "audit", "serverlog", "news"})
+
+
+def _of_admin(language: str) -> Mapping[str, str]:
+    if language == "zh":
+        from .zh_admin import PHRASES  # noqa: PLC0415 - one language is enough
+    else:
+        from .en_admin import PHRASES  # noqa: PLC0415
     return PHRASES
 
 

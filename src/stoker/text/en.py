@@ -235,8 +235,7 @@ TEXTS: dict[str, str] = {
     "queue_cards_each": "A person may hold {most} GPUs through queue {queue}; {held} are held, and this needs {need}.",
     "behind_owner": "A task of {owner} waits too and goes first, whatever fits.",
     "behind_unnamed": "A task of another person waits too and goes first, whatever fits.",
-    "paused": "Scheduling is paused.",
-    # ---- when it may start, and on what that is based
+    "paused": "Scheduling is paused by {by} since {since}.",
     "estimate_now": "It can start at once.",
     "estimate_reserved": "GPUs are kept for it; the tasks on them reach their time limits by then.",
     "estimate_limits": "By then the tasks before it have reached their time limits; it may be sooner.",
@@ -244,7 +243,6 @@ TEXTS: dict[str, str] = {
     "estimate_node": "Nobody can say: no node that could run it takes tasks now.",
     "estimate_person": "That is up to a person, or to a task that it waits for.",
     "estimate_at": "That is its start time.",
-    # ---- what would start it now
     "try_fewer_gpus": "With fewer GPUs ({gpus}) it would start now.",
     "try_model": "On {model} it would start now.",
     "try_any_model": "With any GPU model it would start now.",
@@ -522,4 +520,13 @@ TEXTS: dict[str, str] = {
     "outcome.cancelled": "cancelled",
     "outcome.timed_out": "timed out",
     "outcome.lost": "lost",
+    "paused.because": "Scheduling is paused by {by} since {since}: {because}",
+    # ---- when it may start, and on what that is based
+    "estimate_paused": "Nobody can say: that is up to who paused scheduling.",
+    # ---- what would start it now
+    "no_such_setting": "there is no such setting that changes live; there are: {known}.",
+    "no_such_setting.hint": "Those of config.toml are shown by `stoker config show`.",
+    "not_one_line": "it has to be one line, without control characters.",
+    "bad_log_cursor": "this is not where a log was left.",
+    "bad_log_cursor.hint": "Give `next` of a page, or nothing.",
 }  # fmt: skip

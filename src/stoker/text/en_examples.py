@@ -269,4 +269,58 @@ EXAMPLES: dict[str, str] = {
         "stoker upgrade-check\n"
         "stoker upgrade-check --json  # for scripts"
     ),
+    "help.pause.examples": (
+        "stoker pause disk is full\n"
+        "stoker pause --off  # tasks start again"
+    ),
+    "help.announce.examples": (
+        "stoker announce maintenance on Friday, 22:00\n"
+        "stoker announce  # what is shown now\n"
+        "stoker announce --clear"
+    ),
+    "help.settings.examples": (
+        "stoker settings ls  # what holds, and where it comes from\n"
+        "stoker settings set policy fifo  # at once, no restart\n"
+        "stoker settings unset policy  # back to config.toml"
+    ),
+    "help.settings_ls.examples": (
+        "stoker settings ls\n"
+        "stoker settings ls --json  # for scripts"
+    ),
+    "help.settings_get.examples": (
+        "stoker settings get policy\n"
+        "stoker settings get keep_days --json  # with all that is known of it"
+    ),
+    "help.settings_set.examples": (
+        "stoker settings set policy fairshare\n"
+        "stoker settings set keep_days 90  # finished tasks go after 90 days\n"
+        "stoker settings set keep_idle_s 4h  # times as people say them\n"
+        "stoker settings set reuse_any yes"
+    ),
+    "help.settings_unset.examples": (
+        "stoker settings unset policy\n"
+        "stoker settings unset keep_days --json  # for scripts"
+    ),
+    "help.audit.examples": (
+        "stoker audit ls  # who did what\n"
+        "stoker audit verify  # is it as it was written?\n"
+        "stoker audit export -o audit.jsonl  # to keep elsewhere"
+    ),
+    "help.audit_ls.examples": (
+        "stoker audit ls -n 10\n"
+        "stoker audit ls --who ana --act settings  # ana's changes of settings"
+    ),
+    "help.audit_verify.examples": (
+        "stoker audit verify\n"
+        "stoker audit verify --file audit.jsonl  # without a server"
+    ),
+    "help.audit_export.examples": (
+        "stoker audit export > audit.jsonl\n"
+        "stoker audit export -o audit.jsonl  # to keep elsewhere"
+    ),
+    "help.server-log.examples": (
+        "stoker server-log -n 20\n"
+        "stoker server-log -f  # go on with what happens\n"
+        "stoker server-log --full -f  # the log itself, for admins"
+    ),
 }  # fmt: skip

@@ -234,8 +234,7 @@ TEXTS: dict[str, str] = {
     "queue_cards_each": "队列 {queue} 中每人最多占用 {most} 块 GPU；已占用 {held} 块，本任务需要 {need} 块。",
     "behind_owner": "{owner} 的任务也在等待，并且排在前面。",
     "behind_unnamed": "他人的任务也在等待，并且排在前面。",
-    "paused": "调度已停止。",
-    # ---- 预计开始
+    "paused": "{by} 自 {since} 起停止调度。",
     "estimate_now": "可以立即启动。",
     "estimate_reserved": "已为它预留 GPU；届时其上的任务都已达到运行时限。",
     "estimate_limits": "届时排在前面的任务都已达到运行时限；也可能更早。",
@@ -243,7 +242,6 @@ TEXTS: dict[str, str] = {
     "estimate_node": "无法预计：能运行它的节点目前都不能调度。",
     "estimate_person": "取决于有人操作，或取决于前驱任务。",
     "estimate_at": "这是所定的启动时间。",
-    # ---- 怎样可以立即运行
     "try_fewer_gpus": "改用 {gpus} 块 GPU 可以立即运行。",
     "try_model": "改用 {model} 可以立即运行。",
     "try_any_model": "不限显卡型号可以立即运行。",
@@ -574,4 +572,28 @@ TEXTS: dict[str, str] = {
     "setting.log_level": "debug、info、warning 或 error",
     "setting.policy": "谁先运行：balance（均衡）、fifo（先到先运行）或 fairshare（历史公平）",
     "setting.gpu_slots": "一块 GPU 上可同时运行的独占任务数，1 到 64",
+    # ---- 可随时修改的设置
+    "paused.because": "{by} 自 {since} 起停止调度：{because}",
+    # ---- 预计开始
+    "estimate_paused": "无法预计：取决于停止调度的人。",
+    # ---- 怎样可以立即运行
+    "no_such_setting": "没有这个可随时修改的设置；有：{known}。",
+    "no_such_setting.hint": "config.toml 中的设置用 `stoker config show` 查看。",
+    "not_one_line": "只能是一行，不能含控制字符。",
+    "bad_log_cursor": "这不是日志的位置。",
+    "bad_log_cursor.hint": "请给出某一页的 `next`，或不给。",
+    "rule.policy": "谁先运行：balance（均衡）、fifo（先到先运行）或 fairshare（历史公平）",
+    "rule.gpu_slots": "一块 GPU 上可同时运行的独占任务数",
+    "rule.urgent_each": "每人可有的未结束紧急任务数",
+    "rule.keep_idle_s": "为一个任务预留空闲 GPU 的最长时间（秒）",
+    "rule.patient_s": "等待超过这么多秒的任务可一直预留 GPU",
+    "rule.half_life_s": "fairshare：过去的使用量每过这么多秒减半",
+    "rule.reuse_any": "复用模式也可使用他人独占的 GPU",
+    "rule.keep_days": "结束的任务保留这么多天后删除；0 = 永不删除",
+    "rule.keep_tasks": "最多保留这么多个结束的任务；0 = 不限",
+    "rule.others_see": "他人能看到的任务内容：all（全部）、queue（名称与资源）或 nothing（看不到）",
+    "rule.most_waiting_each": "每人可等待的任务数；0 = 不限",
+    "rule.submits_per_s": "每人每秒的提交次数（长期平均）；0 = 不限",
+    "rule.submits_burst": "每人可一次集中提交的次数",
+    "rule.streams_each": "每人可同时打开的实时连接数；0 = 不限",
 }  # fmt: skip

@@ -269,4 +269,58 @@ EXAMPLES: dict[str, str] = {
         "stoker upgrade-check\n"
         "stoker upgrade-check --json  # 供脚本使用"
     ),
+    "help.pause.examples": (
+        "stoker pause 磁盘已满\n"
+        "stoker pause --off  # 开始调度"
+    ),
+    "help.announce.examples": (
+        "stoker announce 周五 22:00 维护\n"
+        "stoker announce  # 当前的提示信息\n"
+        "stoker announce --clear"
+    ),
+    "help.settings.examples": (
+        "stoker settings ls  # 生效的值及来源\n"
+        "stoker settings set policy fifo  # 立即生效，无需重启\n"
+        "stoker settings unset policy  # 恢复为 config.toml 的值"
+    ),
+    "help.settings_ls.examples": (
+        "stoker settings ls\n"
+        "stoker settings ls --json  # 供脚本使用"
+    ),
+    "help.settings_get.examples": (
+        "stoker settings get policy\n"
+        "stoker settings get keep_days --json  # 以及其他信息"
+    ),
+    "help.settings_set.examples": (
+        "stoker settings set policy fairshare\n"
+        "stoker settings set keep_days 90  # 结束 90 天后删除\n"
+        "stoker settings set keep_idle_s 4h  # 时间可以这样写\n"
+        "stoker settings set reuse_any yes"
+    ),
+    "help.settings_unset.examples": (
+        "stoker settings unset policy\n"
+        "stoker settings unset keep_days --json  # 供脚本使用"
+    ),
+    "help.audit.examples": (
+        "stoker audit ls  # 谁做了什么\n"
+        "stoker audit verify  # 是否被改动过\n"
+        "stoker audit export -o audit.jsonl  # 在别处保存"
+    ),
+    "help.audit_ls.examples": (
+        "stoker audit ls -n 10\n"
+        "stoker audit ls --who ana --act settings  # ana 修改的设置"
+    ),
+    "help.audit_verify.examples": (
+        "stoker audit verify\n"
+        "stoker audit verify --file audit.jsonl  # 不需要服务器"
+    ),
+    "help.audit_export.examples": (
+        "stoker audit export > audit.jsonl\n"
+        "stoker audit export -o audit.jsonl  # 在别处保存"
+    ),
+    "help.server-log.examples": (
+        "stoker server-log -n 20\n"
+        "stoker server-log -f  # 持续显示\n"
+        "stoker server-log --full -f  # 服务器自己的日志，仅限管理员"
+    ),
 }  # fmt: skip

@@ -37,6 +37,9 @@ EXAMPLES = int(os.environ.get("STOKER_FUZZ_EXAMPLES", "25"))
 STREAMS = [route for route in ROUTES if route.media_type == "text/event-stream"]
 SOME_TASKS = 20
 
+SOME_SETTINGS = ("policy", "patient_s", "reuse_any")
+"""One of each kind, none of which makes a server useless."""
+
 pytestmark = pytest.mark.timeout(120 + EXAMPLES)
 
 fuzzed = settings(
@@ -58,6 +61,9 @@ def map_path_parameters(context: Any, path_parameters: Any) -> Any:
     node = path_parameters["node"] if path_parameters and "node" in path_parameters else None
     if isinstance(node, str) and len(node) == 1:
         path_parameters["node"] = "testbed"
+    name = path_parameters["setting"] if path_parameters and "setting" in path_parameters else None
+    if isinstance(name, str) and len(name) <= len(SOME_SETTINGS):
+        path_parameters["setting"] = SOME_SETTINGS[len(name) - 1]
     return path_parameters
 
 
@@ -167,6 +173,7 @@ def taken_exactly(fuzz_server: ApiServer, spec: dict[str, Any]) -> None:
 
 def test_after_all_this_it_still_works(fuzz_server: ApiServer) -> None:
     fuzz_server.request("POST", "/nodes/testbed/resume")
+    fuzz_server.request("DELETE", "/pause")
     # tasks that run for ever may have been handed over again, until every core was theirs
     for group in ("waiting", "live"):
         found = fuzz_server.request("GET", f"/tasks?state={group}&limit=500").json["tasks"]

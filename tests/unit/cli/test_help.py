@@ -62,7 +62,7 @@ def test_both_languages_show_the_same_examples() -> None:
             language: [line.partition("  # ")[0] for line in examples(language, name)]
             for language in CATALOGUES
         }
-        if name not in ("wait", "drain"):  # those print words of a language
+        if name not in ("wait", "drain", "pause", "announce"):  # those print words of a language
             assert ours["en"] == ours["zh"], name
 
 

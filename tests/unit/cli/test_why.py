@@ -106,9 +106,10 @@ def test_a_thousand_nodes_are_a_few_lines() -> None:
 
 
 def test_a_few_nodes_are_named_one_by_one() -> None:
-    told = reasons.told([busy("a", 1), busy("b", 2), reason("paused")])
+    paused = reason("paused", by="ana", since="at noon", because="a full disk")
+    told = reasons.told([busy("a", 1), busy("b", 2), paused])
     assert told == [
-        "Scheduling is paused.",
+        "Scheduling is paused by ana since at noon: a full disk",
         "Needs 4 of the 8 GPUs on a; 1 are free now.",
         "Needs 4 of the 8 GPUs on b; 2 are free now.",
     ]

@@ -17,9 +17,11 @@ from stoker.domain.event import EVENTS
 from stoker.domain.lifecycle import State
 from stoker.domain.outcome import OUTCOME_OF
 from stoker.domain.task import fields
+from stoker.lab.settings import SETTINGS
 from stoker.runner.reason import REASONS
 from stoker.text import (
     en,
+    en_admin,
     en_cli,
     en_examples,
     en_notices,
@@ -27,6 +29,7 @@ from stoker.text import (
     en_top,
     knows_phrase,
     zh,
+    zh_admin,
     zh_cli,
     zh_examples,
     zh_notices,
@@ -42,6 +45,7 @@ CATALOGUES = [
     (en_top.PHRASES, zh_top.PHRASES),
     (en_people.PHRASES, zh_people.PHRASES),
     (en_notices.PHRASES, zh_notices.PHRASES),
+    (en_admin.PHRASES, zh_admin.PHRASES),
     (en_examples.EXAMPLES, zh_examples.EXAMPLES),
 ]
 SPOKEN = (
@@ -49,10 +53,11 @@ SPOKEN = (
     | en_top.PHRASES
     | en_people.PHRASES
     | en_notices.PHRASES
+    | en_admin.PHRASES
     | en_examples.EXAMPLES
 )
 """Everything the command line says."""
-DECLARED = ("field.", "setting.")
+DECLARED = ("field.", "setting.", "rule.")
 """In English these are the declarations themselves."""
 
 
@@ -81,7 +86,7 @@ def test_chinese_is_chinese(english: dict[str, str], chinese: dict[str, str]) ->
     same = {key for key in english if english[key] == chinese[key]}
     assert same <= {
         "os_error", "ls.gpus", "nodes.gpu", "nodes.limit_cpus", "nodes.limit_memory",
-        "show.finished",
+        "show.finished", "settings.from_file",
     }  # fmt: skip
 
 
@@ -119,7 +124,7 @@ AGREED = {
     "behind_owner", "too_few_nodes", "paused", "no_such_gpu", "too_many_gpus", "too_many_cpus",
     "too_much_memory", "no_such_model", "too_much_gpu_memory", "no_such_node", "not_in_queue",
     "too_many_nodes", "too_long.queue", "estimate_now", "estimate_reserved", "estimate_limits",
-    "estimate_unknown", "estimate_person", "estimate_at", "try_fewer_gpus", "try_model",
+    "estimate_unknown", "estimate_person", "estimate_at", "estimate_paused", "try_fewer_gpus", "try_model",
     "try_any_model", "try_shared", "try_time_limit", "try_queue", "try_any_node", "try_anyway",
     "try_release", "when.ok", "when.any", "when.notok", "drained.launches_failed",
 }  # fmt: skip
@@ -194,6 +199,8 @@ def test_every_field_and_setting_has_chinese() -> None:
     assert {f"field.{f.name}" for f in fields()} == {k for k in zh.TEXTS if k.startswith("field.")}
     names = {f"setting.{f.name}" for f in dataclasses.fields(Settings)}
     assert names == {k for k in zh.TEXTS if k.startswith("setting.")}
+    rules = {f"rule.{name}" for name in SETTINGS}
+    assert rules == {k for k in zh.TEXTS if k.startswith("rule.")}
 
 
 def test_every_command_and_event_has_words() -> None:
@@ -220,8 +227,9 @@ def _phrases_in_cli() -> tuple[set[str], set[str]]:
     exact: set[str] = set()
     beginnings: set[str] = set()
     heads = {key.partition(".")[0] for key in SPOKEN}
-    others = (*(SOURCE / "client").glob("*.py"), SOURCE / "flow" / "notice_text.py")
-    for path in (*(SOURCE / "cli").rglob("*.py"), *others):
+    others = (SOURCE / "flow" / "notice_text.py", SOURCE / "api" / "news.py")
+    speaking = (*(SOURCE / "cli").rglob("*.py"), *(SOURCE / "client").glob("*.py"))
+    for path in (*speaking, *others):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.JoinedStr) and isinstance(node.values[0], ast.Constant):
                 beginnings.add(str(node.values[0].value))

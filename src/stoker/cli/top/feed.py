@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 
+from stoker.cli.heard import heard
 from stoker.cli.say import words
 from stoker.cli.screen import clean
 from stoker.cli.shown import state
@@ -46,7 +47,8 @@ def look(client: Client, explain: Sequence[str] | None = None) -> Seen:
     shown = tasks[:MOST_TASKS]
     wanted = [task.id for task in shown if task.state in WAITING and task.array is None]
     wanted = wanted[:MOST_EXPLAINED] if explain is None else [id for id in explain if id in wanted]
-    return Seen(nodes, shown, len(tasks) > MOST_TASKS, reasons_for(client, wanted))
+    reasons = reasons_for(client, wanted)
+    return Seen(nodes, shown, len(tasks) > MOST_TASKS, reasons, heard(client))
 
 
 def reasons_for(client: Client, ids: Sequence[str]) -> dict[str, Sequence[WaitReason]]:
@@ -152,7 +154,8 @@ class Feed:
                 self._changed = True
                 raise
         else:
-            self._deliver(Seen(client.nodes(), reasons=reasons_for(client, explain)))
+            nodes, reasons = client.nodes(), reasons_for(client, explain)
+            self._deliver(Seen(nodes, reasons=reasons, heard=heard(client)))
 
     def _due(self) -> list[str]:
         """Whose reasons to ask for now: some of those on the screen, in turns."""

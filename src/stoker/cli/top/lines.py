@@ -24,6 +24,8 @@ from .short import short
 FRAME = 3
 """Lines that are always there: the header, the tasks' headings, the bottom line."""
 LEAST_TASKS = 3
+MOST_HEARD = 3
+"""Lines for one thing that everybody is told."""
 ENDLESS = 1_000_000
 """Lines of a screen that is a file."""
 
@@ -46,12 +48,12 @@ def render_all(scene: Scene, columns: int, now: datetime) -> list[Line]:
     header: Line = ((_summary(scene), "bold"), (f"  {clock}", ""))
     if sum(width(text) for text, _ in header) > columns:
         header = _header(scene, columns, now)
-    return [header, *nodes, (), *shown]
+    return [header, *_heard(scene, columns), *nodes, (), *shown]
 
 
 def visible(scene: Scene, columns: int, rows: int, now: datetime) -> list[TaskView]:
     """The tasks that are on the screen."""
-    room = rows - FRAME - len(_fleet(scene, columns, rows, now))
+    room = rows - _frame(scene, columns) - len(_fleet(scene, columns, rows, now))
     return _page(scene, max(room, 1))
 
 
@@ -59,16 +61,16 @@ def page_size(scene: Scene, columns: int, rows: int, now: datetime) -> int:
     """Lines that PageDown goes on by."""
     if scene.view != "tasks":
         return max(rows - 2, 1)
-    return max(rows - FRAME - len(_fleet(scene, columns, rows, now)), 1)
+    return max(rows - _frame(scene, columns) - len(_fleet(scene, columns, rows, now)), 1)
 
 
 def _overview(scene: Scene, columns: int, rows: int, now: datetime) -> list[Line]:
     nodes = _fleet(scene, columns, rows, now)
-    room = max(rows - FRAME - len(nodes), 1)
+    room = max(rows - _frame(scene, columns) - len(nodes), 1)
     heading, *tasks = _task_table(scene, _page(scene, room), columns, now)
     if not tasks:
         tasks = [((f"  {words('top.no_tasks')}", "dim"),)]
-    body = [_header(scene, columns, now), *nodes, heading, *tasks]
+    body = [_header(scene, columns, now), *_heard(scene, columns), *nodes, heading, *tasks]
     body += [()] * (rows - 1 - len(body))
     return [*body[: max(rows - 1, 0)], _bottom(scene, columns)]
 
@@ -76,7 +78,7 @@ def _overview(scene: Scene, columns: int, rows: int, now: datetime) -> list[Line
 def _fleet(scene: Scene, columns: int, rows: int, now: datetime) -> list[Line]:
     """Nodes and cards take what the tasks leave, or half of the screen."""
     tasks = max(len(scene.tasks), LEAST_TASKS)
-    room = rows - FRAME - 1
+    room = rows - _frame(scene, columns) - 1
     most = max(room - tasks, room // 2)
     found = fleet_lines(scene, columns, most, now)
     return [*found, ()] if found else []
@@ -90,6 +92,19 @@ def _page(scene: Scene, room: int) -> list[TaskView]:
 
 
 # ---- one line each
+
+
+def _frame(scene: Scene, columns: int) -> int:
+    return FRAME + len(_heard(scene, columns))
+
+
+def _heard(scene: Scene, columns: int) -> list[Line]:
+    """What the lab tells everybody; not so much of it that nothing else is seen."""
+    return [
+        ((fit(part, columns), "yellow"),)
+        for line in scene.heard
+        for part in wrap(line, columns)[:MOST_HEARD]
+    ]
 
 
 def _header(scene: Scene, columns: int, now: datetime) -> Line:

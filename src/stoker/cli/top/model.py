@@ -33,6 +33,8 @@ class Seen(NamedTuple):
     """There are more tasks than were asked for."""
     reasons: Mapping[str, Sequence[WaitReason]] | None = None
     """Why tasks wait, for some of them."""
+    heard: Sequence[str] = ()
+    """What the lab tells everybody."""
 
 
 class Lost(NamedTuple):
@@ -97,6 +99,8 @@ class Scene:
     every: Sequence[TaskView] = ()
     more: bool = False
     reasons: dict[str, Sequence[WaitReason]] = field(default_factory=dict)
+    heard: Sequence[str] = ()
+    """What the lab tells everybody, line by line."""
     lost_at: datetime | None = None
     selected: str = ""
     view: View = "tasks"
@@ -146,7 +150,7 @@ class Scene:
 
     def _see(self, seen: Seen) -> None:
         self.lost_at = None
-        self.nodes = seen.nodes
+        self.nodes, self.heard = seen.nodes, seen.heard
         if seen.tasks is not None:
             before = [task.id for task in self.tasks]
             self.every, self.more = seen.tasks, seen.more
