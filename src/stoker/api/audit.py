@@ -79,7 +79,7 @@ async def export_audit(call: Call[NoQuery, None]) -> Download:
     text) and `hash`, which is the SHA-256 of the hash before, `seq` and `body` with line feeds
     between them; before the first stand 64 zeros."""
     await call.note("audit.export", "audit")
-    return Download(call.parts.streams, _lines(call.parts.flow.book.store), JSON_LINES)
+    return Download(call.parts.streams, _lines(call.parts.flow.book.store), JSON_LINES, call.who)
 
 
 ROUTES = (list_audit, verify_audit, export_audit)

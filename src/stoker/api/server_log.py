@@ -67,7 +67,7 @@ async def stream_server_log(call: Call[FollowQuery, None]) -> EventStream:
     """The same as it happens: `line` with a NewsLine. Resumable by Last-Event-ID."""
     parts = call.parts
     begin = _begin(call, (parts.readers.last_seq(), parts.flow.diary.last))
-    return parts.streams.answer(_follow(parts, call.who, call.language, *begin))
+    return parts.streams.answer(_follow(parts, call.who, call.language, *begin), call.who)
 
 
 @route("GET", "/server-log/full", access="admin", scope="admin", query=LogQuery, answer=JournalPage)
@@ -95,7 +95,7 @@ async def full_server_log(call: Call[LogQuery, None]) -> JournalPage:
 async def stream_full_server_log(call: Call[FollowQuery, None]) -> EventStream:
     """The same as it is written: `line` with a JournalLine. Resumable by Last-Event-ID."""
     _, number = _begin(call, (0, call.parts.journal.last))
-    return call.parts.streams.answer(_follow_journal(call.parts, number))
+    return call.parts.streams.answer(_follow_journal(call.parts, number), call.who)
 
 
 ROUTES = (server_log, stream_server_log, full_server_log, stream_full_server_log)

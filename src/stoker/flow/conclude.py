@@ -21,6 +21,7 @@ from .commit import commit, moved
 from .context import ArrayState, Flow
 from .follow import follow
 from .stop import cancel
+from .tell import tell
 
 log = logging.getLogger("stoker.flow")
 
@@ -69,6 +70,7 @@ async def _end(flow: Flow, task: Task, state: ArrayState) -> None:
         return
     follow(flow, change.task, task)
     flow.replan()
+    tell(flow, "ended", change.task)
 
 
 def _outcome(task: Task, counts: dict[str, int]) -> End:

@@ -30,6 +30,7 @@ from stoker.store.base import LogShelf, RestoredNode, Store
 
 from .diary import Diary
 from .news import News
+from .tell import Listener
 
 log = logging.getLogger("stoker.flow")
 
@@ -180,6 +181,8 @@ class Flow:
         self.editing = asyncio.Lock()
         """Held by whoever changes what others build on: dependencies, an array's elements."""
         self.news = News()
+        self.listeners: list[Listener] = []
+        """Who is told what happens to tasks (`tell`)."""
         self.wake = asyncio.Event()
         self.unplanned = True
         """Something changed since the line was last planned."""

@@ -22,6 +22,7 @@ from .commit import commit, moved
 from .context import Flow
 from .follow import follow
 from .retry import after_failure, after_never_ran
+from .tell import tell
 
 Over = AttemptEnded | AttemptLost | AttemptNeverRan
 
@@ -53,6 +54,10 @@ async def finish(flow: Flow, fact: Over) -> None:
         environments.doubt(flow, task.owner, task.spec.environment)
     small = fact.log if isinstance(fact, AttemptEnded) else None
     flow.later(collect(flow, live.attempt, task.spec, small))
+    if isinstance(events[0], Started):
+        tell(flow, "started", moved(task, events[0]).task)
+    if change.task.end is not None:
+        tell(flow, "ended", change.task)
 
 
 async def _events(flow: Flow, task: Task, fact: Over) -> tuple[Event, ...]:

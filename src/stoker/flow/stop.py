@@ -16,6 +16,7 @@ from .arrays import CANCELLED, Found, find, record
 from .commit import commit, moved
 from .context import Flow, Live
 from .follow import follow
+from .tell import tell
 
 
 async def cancel(flow: Flow, key: TaskKey, by: str) -> Task:
@@ -66,6 +67,7 @@ async def _cancel(flow: Flow, found: Found, by: str) -> Task:
         return await request_stop(flow, task, by)
     ended = await record(flow, found, Ended(at=flow.clock.now(), end=CANCELLED, by=by))
     flow.replan()  # cards may have been kept for it
+    tell(flow, "ended", ended)
     return ended
 
 

@@ -42,6 +42,7 @@ from .nodes import launched
 from .recover import unknown
 from .restored import recalled
 from .strangers import measured
+from .tell import tell
 
 log = logging.getLogger("stoker.flow")
 
@@ -163,6 +164,7 @@ async def _started(flow: Flow, fact: AttemptStarted) -> None:
     follow(flow, change.task, before)
     flow.view.started(fact.attempt, flow.clock.now())
     launched(flow, live.attempt.allocation.node)
+    tell(flow, "started", change.task)
 
 
 async def _renumber(flow: Flow, fact: AttemptUnnumbered) -> None:
