@@ -320,6 +320,8 @@ def rules_of(policy: Policy) -> Rules:
             for name, queue in policy.queues.items()
         },
         quotas=policy.quotas,
+        teams=policy.teams,
+        team_quotas=policy.team_quotas,
         backfill=policy.backfill,
         keep_s=policy.keep_s,
         patient_s=policy.patient_s,

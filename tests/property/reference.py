@@ -246,15 +246,18 @@ class _Pass:
         )
 
     def _is_allowed(self, entry: Entry) -> bool:
-        """Quota, the queue's maxima and the array's cap."""
+        """Quotas, the queue's maxima and the array's cap."""
         need = entry.ask.gpus * entry.ask.nodes
         line = self.rules.line(entry.queue)
         mine = [run for run in self.runs.values() if run.owner == entry.owner]
         here = [run for run in self.runs.values() if run.queue == entry.queue]
         mine_here = [run for run in mine if run.queue == entry.queue]
+        team = self.rules.teams.get(entry.owner)
+        ours = [run for run in self.runs.values() if self.rules.teams.get(run.owner) == team]
         elements = [run for run in self.runs.values() if entry.array and run.array == entry.array]
         return (
             _within(mine, need, self.rules.quotas.get(entry.owner))
+            and (team is None or _within(ours, need, self.rules.team_quotas.get(team)))
             and _within(here, need, line.most_cards)
             and _within(mine_here, need, line.most_cards_each)
             and (entry.cap is None or len(elements) < entry.cap)

@@ -21,6 +21,7 @@ from tests.helpers.builders import a_spec
 from tests.helpers.scheduling import a_node
 
 OWNERS = ("ana", "bo", "cy", "dee")
+TEAMS = ("red", "blue")
 QUEUES = ("default", "fast", "slow")
 UNIT_MIB = 2560
 CARD_MIB = 4 * UNIT_MIB
@@ -49,6 +50,7 @@ SWEPT = {"": (0, 1, 2, 3, 4, 5), "%2": (0, 1, 2, 3, 4, 5), "1,4%1": (1, 4)}
 SWEEP = {"lr": ("1e-3", "1e-4"), "seed": ("0", "1", "2")}
 
 owners = st.sampled_from(OWNERS)
+memberships = st.dictionaries(owners, st.sampled_from(TEAMS))
 outcomes = st.sampled_from(["succeeded", "failed", "cancelled", "lost", "deleted"])
 
 
@@ -112,6 +114,8 @@ def policies(draw: st.DrawFn, *, weights: tuple[int, ...] = (1, 2, 0, -1, -2)) -
             most_cards=draw(rarely(3, None)),
             most_cards_each=draw(rarely(2, None)),
             rank=draw(rarely("spread", "pack")),
+            people=draw(rarely(("ana",), ())),
+            teams=draw(rarely(("red",), ())),
         )
         for name in QUEUES
     ]
@@ -120,6 +124,8 @@ def policies(draw: st.DrawFn, *, weights: tuple[int, ...] = (1, 2, 0, -1, -2)) -
         weights={owner: draw(st.sampled_from(weights)) for owner in OWNERS},
         queues={queue.name: queue for queue in queues},
         quotas={owner: draw(st.integers(1, 4)) for owner in OWNERS if draw(rarely(True, False))},
+        teams=draw(memberships),
+        team_quotas={team: draw(st.integers(1, 4)) for team in TEAMS if draw(rarely(True, False))},
         backfill=draw(rarely(False, True)),
         reuse_any=draw(rarely(True, False)),
         half_life_s=draw(st.sampled_from([HOUR, 24 * HOUR])),

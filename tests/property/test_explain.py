@@ -71,6 +71,11 @@ def test_every_suggestion_starts_the_task_when_it_is_followed(
     for suggestion in explain(lab.view, in_line, lab.now).suggestions:
         if suggestion.code in FOR_A_PERSON:
             continue
+        if suggestion.code == "try_queue":
+            queue = lab.view.policy.queue(str(suggestion.options["queue"]))
+            is_open = not queue.people and not queue.teams
+            team = lab.view.policy.teams.get(owner)
+            assert is_open or owner in queue.people or team in queue.teams
         lab.again(waiting.key, spec=_changed(spec, suggestion.options))
         keys = [p.key.id for p in plan(lab.view, lab.now).placements]
         assert waiting.key.id in keys, suggestion

@@ -14,18 +14,22 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from stoker.domain.node import Allocation
+from stoker.domain.queue import Queue
 from stoker.domain.task import TaskSpec
 from stoker.scheduler.fit import never_fits
+from stoker.scheduler.limits import is_limited
 from stoker.scheduler.line import Waiting
 from stoker.scheduler.needs import matches
 from stoker.scheduler.plan import Plan, place_one, plan
 from stoker.scheduler.policy import Policy
+from tests.helpers.builders import a_spec
+from tests.helpers.scheduling import a_node
 
 from . import world
 from .lab import Lab
 from .reference import could_start
 from .situations import labs, settle, settled_labs, submit, with_arrays
-from .strategies import OWNERS, owners, specs
+from .strategies import OWNERS, memberships, owners, specs
 
 
 def weighted(*weights: int) -> st.SearchStrategy[Policy]:
@@ -114,8 +118,11 @@ def test_quotas_and_the_maxima_of_queues_and_arrays_hold_for_whoever_starts(lab:
         queue = policy.queue(sign.queue)
         mine = [run for run in runs if run.owner == sign.owner]
         here = [run for run in runs if run.queue == sign.queue]
+        team = policy.teams.get(sign.owner, "")
+        ours = [run for run in runs if policy.teams.get(run.owner) == team]
         if sign.needs.gpus:
             assert _cards(mine) <= policy.quotas.get(sign.owner, 1000)
+            assert _cards(ours) <= policy.team_quotas.get(team, 1000)
             assert _cards(here) <= (queue.most_cards or 1000)
             both = [run for run in mine if run in here]
             assert _cards(both) <= (queue.most_cards_each or 1000)
@@ -133,6 +140,50 @@ def test_the_view_counts_what_people_hold(lab: Lab, owner: str, quota: int) -> N
     )
     for placement in lab.plan().placements:
         assert placement.sign.owner != owner or not placement.sign.needs.gpus or quota
+
+
+@given(labs(), memberships, st.integers(0, 5))
+def test_who_joins_a_team_brings_along_what_he_holds(
+    lab: Lab, teams: dict[str, str], quota: int
+) -> None:
+    lab.carry_out(lab.plan())
+    policy = structs.replace(lab.view.policy, teams=teams, team_quotas={"red": quota})
+    lab.set_policy(policy)
+    red = [run for run in lab.world.runs.values() if teams.get(run.owner) == "red"]
+
+    for view in (lab.view, lab.scanning):
+        assert view.cards_of_team("red") == _cards(red)
+    for placement in lab.plan().placements:
+        if teams.get(placement.sign.owner) == "red" and placement.sign.needs.gpus:
+            assert _cards(red) < quota
+
+
+@given(labs())
+def test_a_task_stopped_by_its_own_limit_blocks_nobody(lab: Lab) -> None:
+    """Others start as they would if it were not there, and nothing is kept for it."""
+    lab.carry_out(lab.plan())
+    stopped = [one for one in lab.view.entries() if is_limited(lab.view, one.sign)]
+    planned = lab.plan()
+    for entry in stopped:
+        lab.dequeue(entry.key)
+
+    assert not {held.key for held in planned.reservations.values()} & {e.key for e in stopped}
+    assert _told(lab.plan()) == _told(planned)
+
+
+@given(st.sampled_from(["pack", "spread"]), st.integers(1, 3))
+def test_a_queue_packs_or_spreads_whatever_the_others_do(rank: Any, count: int) -> None:
+    """Three equal nodes: as many tasks of one card go to one, or to as many as there are."""
+    other: Any = "spread" if rank == "pack" else "pack"
+    queues = {"default": Queue(name="default", rank=other), "fast": Queue(name="fast", rank=rank)}
+    lab = Lab(Policy(queues=queues))
+    for number in range(3):
+        lab.node_up(a_node(f"m{number}", 3))
+    submit(lab, [("ana", a_spec(gpus=1, queue="fast"))] * count)
+
+    used = [part.node for placement in lab.plan().placements for part in placement.allocations]
+    assert len(used) == count
+    assert len(set(used)) == (1 if rank == "pack" else count)
 
 
 # ---- who is served
@@ -224,7 +275,8 @@ def test_a_newcomer_placed_at_once_is_placed_as_a_plan_would(
     lab: Lab, owner: str, spec: TaskSpec
 ) -> None:
     policy = lab.view.policy
-    assume(not policy.quotas or all(weight >= 0 for weight in policy.weights.values()))
+    limited = policy.quotas or policy.team_quotas
+    assume(not limited or all(weight >= 0 for weight in policy.weights.values()))
     waiting = _newcomer(lab, owner, spec)
     at_once = place_one(lab.view, waiting, lab.now)
     others = bool(lab.world.entries)
@@ -243,7 +295,11 @@ def test_what_can_never_fit_is_never_placed(lab: Lab, owner: str, spec: TaskSpec
     queue = lab.view.policy.queue(spec.queue or "default")
     waiting = _newcomer(lab, owner, spec)
     never = never_fits(waiting.sign.needs, lab.view.rooms, queue)
-    empty = Lab(structs.replace(lab.view.policy, quotas={}, reuse_any=False, queues=_open(lab)))
+    empty = Lab(
+        structs.replace(
+            lab.view.policy, quotas={}, team_quotas={}, reuse_any=False, queues=_open(lab)
+        )
+    )
     for name in lab.view.rooms:
         empty.node_up(lab.view.rooms[name].node)
     submit(empty, [(owner, spec)])

@@ -23,6 +23,7 @@ from .strategies import (
     NODES,
     OTHER_NODES,
     SWEPT,
+    TEAMS,
     arrays,
     loads,
     outcomes,
@@ -53,6 +54,11 @@ class Histories(RuleBasedStateMachine):
     @invariant()
     def all_agree(self) -> None:
         self.planned = self.lab.check()
+
+    @invariant()
+    def teams_are_counted(self) -> None:
+        for team in TEAMS:
+            assert self.lab.view.cards_of_team(team) == self.lab.scanning.cards_of_team(team)
 
     # ---- who waits
 
@@ -235,6 +241,23 @@ class Histories(RuleBasedStateMachine):
         if most is not None:
             quotas[owner] = most
         self.lab.set_policy(structs.replace(old, quotas=quotas))
+
+    @rule(owner=owners, team=st.sampled_from([None, *TEAMS]))
+    def join_team(self, owner: str, team: str | None) -> None:
+        """Somebody joins, changes or leaves a team, with all he holds."""
+        old = self.lab.view.policy
+        teams = {who: other for who, other in old.teams.items() if who != owner}
+        if team is not None:
+            teams[owner] = team
+        self.lab.set_policy(structs.replace(old, teams=teams))
+
+    @rule(team=st.sampled_from(TEAMS), most=st.sampled_from([None, 0, 1, 3]))
+    def team_quota(self, team: str, most: int | None) -> None:
+        old = self.lab.view.policy
+        quotas = {other: cards for other, cards in old.team_quotas.items() if other != team}
+        if most is not None:
+            quotas[team] = most
+        self.lab.set_policy(structs.replace(old, team_quotas=quotas))
 
     # ---- choices
 

@@ -159,6 +159,8 @@ class Rules:
     weights: Mapping[str, int] = field(default_factory=dict)
     lines: Mapping[str, Line] = field(default_factory=dict)
     quotas: Mapping[str, int] = field(default_factory=dict)
+    teams: Mapping[str, str] = field(default_factory=dict)
+    team_quotas: Mapping[str, int] = field(default_factory=dict)
     backfill: bool = True
     keep_s: int = 7200
     patient_s: int = 86400

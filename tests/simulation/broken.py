@@ -12,6 +12,7 @@ from msgspec import Struct, structs
 
 import stoker.flow.collect as flow_collect
 import stoker.flow.finish as flow_finish
+import stoker.flow.follow as flow_follow
 import stoker.flow.launch as flow_launch
 import stoker.flow.place as flow_place
 import stoker.flow.recover as flow_recover
@@ -318,6 +319,33 @@ def _quota_counted_at_start() -> Patch:
     view = scheduler_state.BaseView
     real = view.started
     return mock.patch.multiple(view, cards_of=cards_of, started=started)
+
+
+@mutant("team-quota-of-one", "shares", 5)
+def _team_quota_of_one() -> Patch:
+    """What one member holds is compared with the quota of all."""
+
+    def cards_of_team(view: Any, team: str) -> int:
+        members = (who for who, whose in view.policy.teams.items() if whose == team)
+        return max(map(view.cards_of, members), default=0)
+
+    return mock.patch.object(scheduler_state.BaseView, "cards_of_team", cards_of_team)
+
+
+@mutant("team-quota-of-those-who-were-in-it", "shares", 4)
+def _team_quota_of_those_who_were_in_it() -> Patch:
+    """Who joins a team leaves behind what he holds."""
+
+    def counted(*_: Any) -> dict[str, int]:
+        return {}
+
+    return mock.patch.object(scheduler_state.BaseView, "_counted_by_team", counted)
+
+
+@mutant("waiting-elements-not-counted", "again", 8)
+def _waiting_elements_not_counted() -> Patch:
+    """An element that is put back in line takes no place there."""
+    return mock.patch.object(flow_follow, "count_element", _always(None))
 
 
 @mutant("weight-0-tie", "shares", 3)

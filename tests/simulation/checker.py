@@ -245,7 +245,20 @@ class Checker:
         ):
             limit = None if None in most else max(one for one in most if one is not None)
             found.append((whose, sum(len(a.allocation.gpus) for a in some), limit))
-        return found
+        return [*found, self._team_limit(task, policies)]
+
+    def _team_limit(self, task: Task, policies: Sequence[Policy]) -> tuple[str, int, int | None]:
+        """Of the policy that allows most: who is in the team is part of the policy too."""
+        found: list[tuple[str, int, int | None]] = []
+        for policy in policies:
+            team = policy.teams.get(task.owner, "")
+            held = sum(
+                len(a.allocation.gpus)
+                for a in self._records.live.values()
+                if policy.teams.get(a.owner) == team
+            )
+            found.append((f"team {team}", held, policy.team_quotas.get(team)))
+        return min(found, key=lambda one: -1 if one[2] is None else max(0, one[1] - one[2]))
 
     def _started(self, event: Started) -> None:
         if not self._truth.starts.get(event.attempt):

@@ -169,8 +169,12 @@ class _Limits:
         mine = sum(c for o, _, c, _ in self._held if o == sign.owner)
         here = sum(c for _, q, c, _ in self._held if q == sign.queue)
         both = sum(c for o, q, c, _ in self._held if (o, q) == (sign.owner, sign.queue))
+        teams = self._policy.teams
+        team = teams.get(sign.owner, "")
+        ours = sum(c for o, _, c, _ in self._held if teams.get(o) == team)
         pairs = (
             (mine, self._policy.quotas.get(sign.owner)),
+            (ours, self._policy.team_quotas.get(team)),
             (here, queue.most_cards),
             (both, queue.most_cards_each),
         )

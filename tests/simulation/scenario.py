@@ -136,10 +136,13 @@ def _policy(rng: Random, theme: str, people: tuple[str, ...], nodes: tuple[Node,
     if theme == "full":
         weights = {person: max(1, weight) for person, weight in weights.items()}
         quotas = {}
+    teams, team_quotas = _teams(theme, people, f"{order} {weights} {quotas}")
     return Policy(
         order=order,  # type: ignore[arg-type]
         weights=weights,
         quotas=quotas,
+        teams=teams,
+        team_quotas=team_quotas,
         queues=_queues(rng, theme, nodes),
         backfill=rng.random() < 0.9 or theme == "full",
         keep_s=rng.choice((120, 600, 7200)) if theme != "clock" else 10**6,
@@ -147,6 +150,17 @@ def _policy(rng: Random, theme: str, people: tuple[str, ...], nodes: tuple[Node,
         reuse_any=rng.random() < 0.2,
         urgent_each=rng.choice((1, 1, 3)),
     )
+
+
+def _teams(
+    theme: str, people: tuple[str, ...], drawn: str
+) -> tuple[dict[str, str], dict[str, int]]:
+    """Some labs have teams. Drawn apart, so that what else is drawn stays as it is without them."""
+    rng = Random(f"teams {theme} {people} {drawn}")
+    if theme == "full" or rng.random() < (0.4 if theme == "shares" else 0.7):
+        return {}, {}
+    teams = {person: rng.choice(("t0", "t1")) for person in people if rng.random() < 0.8}
+    return teams, {team: rng.randint(1, 8) for team in ("t0", "t1") if rng.random() < 0.7}
 
 
 def _queues(rng: Random, theme: str, nodes: tuple[Node, ...]) -> dict[str, Queue]:

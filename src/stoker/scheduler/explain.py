@@ -17,7 +17,7 @@ from stoker.domain.node import Allocation
 
 from .claim import behind, fits_now, kept_from
 from .fit import Bars, Reason, Terms, listed, never_fits, never_on, why_not
-from .limits import own_limits
+from .limits import free_of, own_limits
 from .line import Group, OwnerLine, Waiting
 from .needs import Needs, Sign
 from .policy import Number
@@ -211,15 +211,13 @@ class _Wait:
     def estimate(self) -> Estimate:
         """Only what limits promise: an end that nobody knows makes no guess."""
         unknown = Estimate(None, Reason("estimate_unknown", {}))
-        if next(own_limits(self.view, self.sign), None) is not None:
-            ends = [
-                holding.ends
-                for holding in self.view.taken().values()
-                if holding.owner == self.sign.owner and holding.ends is not None
-            ]
-            if not ends:
+        limits = list(own_limits(self.view, self.sign))
+        if limits:
+            moments = [free_of(self.view, self.sign, limit) for limit in limits]
+            if None in moments:
                 return unknown
-            return Estimate(max(self.now, min(ends)), Reason("estimate_limits", {}))
+            latest = max(moment for moment in moments if moment is not None)
+            return Estimate(max(self.now, latest), Reason("estimate_limits", {}))
         held = self.view.reservations.get(self.sign.queue)
         if held is not None and held.key == self.waiting.key and held.start is not None:
             return Estimate(max(self.now, held.start), Reason("estimate_reserved", {}))
@@ -293,7 +291,8 @@ class _Wait:
             queue = self.view.policy.queue(name)
             limit = self.sign.limit_s
             fits = queue.longest_s is None or (limit is not None and limit <= queue.longest_s)
-            if name != self.sign.queue and fits and self._starts(queue=name):
+            may = fits and self.view.policy.may_use(self.sign.owner, queue)
+            if name != self.sign.queue and may and self._starts(queue=name):
                 yield Suggestion("try_queue", {"queue": name}, {"queue": name})
 
     def _starts(self, **changes: object) -> tuple[Allocation, ...] | None:

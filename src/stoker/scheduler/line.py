@@ -18,7 +18,7 @@ from stoker.domain.indices import Indices
 from stoker.domain.key import TaskKey
 from stoker.domain.task import TaskSpec
 
-from .needs import Sign, sign_of
+from .needs import Needs, Sign, sign_of
 
 
 class Waiting(Struct, frozen=True):
@@ -54,15 +54,17 @@ def waiting_of(
     anyway: bool = False,
     folded: Indices | None = None,
     tries: int = 0,
+    needs: Needs | None = None,
 ) -> Waiting:
-    """What planning needs to know of a task. `anyway`: whatever became of its predecessors."""
+    """What planning needs to know of a task. `anyway`: whatever became of its predecessors;
+    `needs`: what it asks for, if that was worked out already."""
     after: tuple[Dependency, ...] = ()
     if spec.after and not anyway:
         after = tuple(found for text in spec.after if (found := parse_after(text)) is not None)
     if spec.start_after:
         wanted = datetime.fromisoformat(spec.start_after)
         not_before = wanted if not_before is None else max(wanted, not_before)
-    sign = sign_of(key, owner, spec)
+    sign = sign_of(key, owner, spec, needs)
     return Waiting(key, version, position, sign, since, after, not_before, folded, tries)
 
 

@@ -77,8 +77,8 @@ def needs_of(spec: TaskSpec) -> Needs:
     )
 
 
-def sign_of(key: TaskKey, owner: str, spec: TaskSpec) -> Sign:
-    """The sign of a task, of an array, or of an array's element."""
+def sign_of(key: TaskKey, owner: str, spec: TaskSpec, needs: Needs | None = None) -> Sign:
+    """The sign of a task, of an array, or of an array's element. `needs`: if they are known."""
     array = array_of(spec)
     return _one(
         Sign(
@@ -86,7 +86,7 @@ def sign_of(key: TaskKey, owner: str, spec: TaskSpec) -> Sign:
             urgent=spec.urgent,
             owner=owner,
             priority=spec.priority,
-            needs=needs_of(spec),
+            needs=needs_of(spec) if needs is None else needs,
             limit_s=spec.time_limit_s,
             array=key.id if array is not None else 0,
             cap=array.cap if array is not None else None,

@@ -35,6 +35,12 @@ class Policy(Struct, frozen=True, kw_only=True):
     )
     quotas: Mapping[str, int] = field(default_factory=dict)
     """The most cards a person may hold."""
+    teams: Mapping[str, str] = field(default_factory=dict)
+    """The team of a person; who is not named is in none."""
+    team_quotas: Mapping[str, int] = field(default_factory=dict)
+    """The most cards that the members of a team may hold together."""
+    admins: frozenset[str] = frozenset()
+    """Who may use every queue."""
     backfill: bool = True
     """Whether others may start past a task that has to wait."""
     keep_s: int = 2 * 3600
@@ -47,15 +53,24 @@ class Policy(Struct, frozen=True, kw_only=True):
     """Exclusive tasks that may use one card side by side, where its node does not say."""
     urgent_each: int = 1
     """Unfinished urgent tasks per person."""
+    most_waiting_each: int = 0
+    """Tasks of one person that may wait, in all queues together; 0 = any number."""
     half_life_s: int = 7 * 24 * 3600
     """Of past use, with `fairshare`."""
 
     @property
     def has_limits(self) -> bool:
         """Whether anybody could be stopped by a quota or a queue's maximum."""
-        return bool(self.quotas) or any(
+        return bool(self.quotas or self.team_quotas) or any(
             queue.most_cards is not None or queue.most_cards_each is not None
             for queue in self.queues.values()
+        )
+
+    @property
+    def limits_waiting(self) -> bool:
+        """Whether anybody could have too many tasks in line."""
+        return self.most_waiting_each > 0 or any(
+            queue.most_waiting is not None for queue in self.queues.values()
         )
 
     def weight(self, owner: str) -> int:
@@ -64,6 +79,15 @@ class Policy(Struct, frozen=True, kw_only=True):
     def queue(self, name: str) -> Queue:
         """A queue that was taken away keeps its tasks, on usual terms."""
         return self.queues.get(name) or Queue(name=name)
+
+    def may_use(self, owner: str, queue: Queue) -> bool:
+        """A queue that names nobody is everybody's."""
+        return (
+            not (queue.people or queue.teams)
+            or owner in queue.people
+            or self.teams.get(owner, "") in queue.teams
+            or owner in self.admins
+        )
 
     def level(self, urgent: bool, owner: str) -> int:
         """Lower goes first, whatever anybody holds."""

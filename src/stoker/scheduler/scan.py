@@ -28,6 +28,15 @@ class ScanningView(BaseView):
         return [(urgent, owner, found) for (urgent, owner), found in lines.items()]
 
     @override
+    def cards_of_team(self, team: str) -> int:
+        return sum(
+            len(part.gpus)
+            for holding in self._taken.values()
+            if self.policy.teams.get(holding.owner) == team
+            for part in holding.allocations
+        )
+
+    @override
     def queues(self) -> set[str]:
         return {waiting.sign.queue for waiting in self._ready.values()}
 

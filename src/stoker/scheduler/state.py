@@ -57,6 +57,7 @@ class BaseView:
         self._cost_of: dict[str, Number] = {}
         self._cost: dict[str, Number] = {}
         self._cards: dict[tuple[str, str], int] = {}
+        self._team_cards: dict[str, int] = {}
         self._live: dict[int, int] = {}
         self._now = BEFORE_ALL
         self._ticks: int | None = None
@@ -178,6 +179,8 @@ class BaseView:
     # ---- what is free
 
     def set_policy(self, policy: Policy) -> None:
+        if policy.teams != self.policy.teams:
+            self._team_cards = self._counted_by_team(policy)
         before, self.policy = self.policy, policy
         self.openings += 1
         if policy.slots != before.slots:
@@ -283,6 +286,10 @@ class BaseView:
         """Cards held by an owner, in a queue, or by an owner in a queue."""
         return self._cards.get((owner, queue), 0)
 
+    def cards_of_team(self, team: str) -> int:
+        """Cards that the present members of a team hold together."""
+        return self._team_cards.get(team, 0)
+
     def live_of(self, array: int) -> int:
         """Elements of this array that hold something."""
         return self._live.get(array, 0)
@@ -387,8 +394,18 @@ class BaseView:
             owner, queue = holding.owner, holding.queue
             for whose in ((owner, ""), ("", queue), (owner, queue)):
                 _add(self._cards, whose, cards)
+            team = self.policy.teams.get(owner)
+            if team is not None:
+                _add(self._team_cards, team, cards)
         if holding.array:
             _add(self._live, holding.array, sign)
+
+    def _counted_by_team(self, policy: Policy) -> dict[str, int]:
+        """Whoever joins or leaves a team brings or takes along what he holds."""
+        found: dict[str, int] = {}
+        for owner, team in policy.teams.items():
+            _add(found, team, self.cards_of(owner))
+        return found
 
     def _decay(self, now: datetime) -> bool:
         ticks = int(now.timestamp()) // TICK_S

@@ -78,6 +78,7 @@ PHRASES: dict[str, str] = {
     "top.why.backing_off": "tries again at {at}",
     "top.why.array_cap": "{live} of at most {cap} run",
     "top.why.quota_cards": "quota: {held} of {most} cards held",
+    "top.why.quota_team": "team {team}: {held} of {most} cards held",
     "top.why.queue_cards": "queue {queue}: {held} of {most} cards held",
     "top.why.queue_cards_each": "queue {queue}: {held} of your {most} cards held",
     "top.why.behind_owner": "after a task of {owner}",

@@ -78,6 +78,7 @@ PHRASES: dict[str, str] = {
     "top.why.backing_off": "{at} 再试",
     "top.why.array_cap": "最多 {cap} 个，已运行 {live}",
     "top.why.quota_cards": "配额：已占 {held}/{most} 块",
+    "top.why.quota_team": "小组 {team}：已占 {held}/{most} 块",
     "top.why.queue_cards": "队列 {queue}：已占 {held}/{most} 块",
     "top.why.queue_cards_each": "队列 {queue}：你已占 {held}/{most} 块",
     "top.why.behind_owner": "排在 {owner} 的任务之后",

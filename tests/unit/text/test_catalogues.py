@@ -120,7 +120,7 @@ AGREED = {
     "no_nodes", "node_down", "node_drained", "gpus_busy", "gpus_foreign", "gpu_ids_busy",
     "cpus_busy", "memory_busy", "held", "next_moment", "after_pending", "after_failed",
     "after_deleted", "not_before", "backing_off", "array_cap", "quota_cards", "queue_cards",
-    "queue_cards_each", "gpus_kept", "gpu_memory_busy", "gpu_utilisation", "reuse_blocked",
+    "queue_cards_each", "quota_team", "gpus_kept", "gpu_memory_busy", "gpu_utilisation", "reuse_blocked",
     "behind_owner", "too_few_nodes", "paused", "no_such_gpu", "too_many_gpus", "too_many_cpus",
     "too_much_memory", "no_such_model", "too_much_gpu_memory", "no_such_node", "not_in_queue",
     "too_many_nodes", "too_long.queue", "estimate_now", "estimate_reserved", "estimate_limits",

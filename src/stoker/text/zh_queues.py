@@ -1,0 +1,51 @@
+"""中文：队列、小组和配额。Same keys as en_queues.py (a test says so)."""
+
+from __future__ import annotations
+
+TEXTS: dict[str, str] = {
+    # ---- why it waits
+    "quota_team": "小组 {team} 的成员合计最多占用 {most} 块 GPU；已占用 {held} 块，本任务需要 {need} 块。",
+    # ---- handing over
+    "over_quota": "{owner} 最多同时占用 {most} 块 GPU，而本任务需要 {need} 块，永远无法开始。",
+    "over_quota.hint": "请减少 GPU 数量，或请管理员提高配额：stoker quota set {owner} {need}",
+    "over_quota_team": "小组 {team} 的成员合计最多占用 {most} 块 GPU，而本任务需要 {need} 块，永远无法开始。",
+    "over_quota_team.hint": "请减少 GPU 数量，或请管理员提高配额：stoker quota set --team {team} {need}",
+    "over_queue_cards": "队列 {queue} 的任务合计最多占用 {most} 块 GPU，而本任务需要 {need} 块，永远无法开始。",
+    "over_queue_cards.hint": "请减少 GPU 数量，或换一个队列：stoker queue ls",
+    "over_queue_cards_each": "队列 {queue} 中每人最多占用 {most} 块 GPU，而本任务需要 {need} 块，永远无法开始。",
+    "over_queue_cards_each.hint": "请减少 GPU 数量，或换一个队列：stoker queue ls",
+    "queue_not_yours": "队列 {queue} 不对您开放；您可以使用：{have}。",
+    "queue_not_yours.hint": "请选用其中之一，或请管理员为您开放。",
+    "queue_full": "队列 {queue} 中每人最多等待 {most} 个任务；已有 {waiting} 个，再加 {more} 个就超出了。",
+    "queue_full.hint": "请等一些任务开始后再试，或换一个队列：stoker queue ls",
+    "too_many_waiting": "每人最多等待 {most} 个任务；已有 {waiting} 个，再加 {more} 个就超出了。",
+    "too_many_waiting.hint": "请等一些任务开始后再试，或取消一些。",
+    # ---- queues and teams themselves
+    "bad_name": "`{value}` 不能用作名称：最多 64 个字母、数字和 - _ .，以字母或数字开头。",
+    "limits_contradict": "未写时限的任务会得到 {default:time}，而最长只能是 {longest:time}。",
+    "no_such_queue": "没有队列 {queue}。",
+    "no_such_queue.hint": "查看现有队列：stoker queue ls",
+    "queue_exists": "队列 {queue} 已存在。",
+    "queue_exists.hint": "修改它：stoker queue edit {queue}",
+    "default_queue": "队列 {queue} 不能删除：未指定队列的任务都在这里。",
+    "default_queue.hint": "可以修改它的限制：stoker queue edit {queue}",
+    "queue_in_config": "队列 {queue} 写在 config.toml 中。",
+    "queue_in_config.hint": "请在文件中删去并重启服务器；也可以修改它的限制：stoker queue edit {queue}",
+    "queue_has_waiting": "队列 {queue} 中有 {count} 个任务在等待。",
+    "queue_has_waiting.hint": "先移走它们：stoker queue rm {queue} --move-to default",
+    "same_queue": "它们已经在 {queue} 中等待。",
+    "cannot_move": "任务 {task} 不能在队列 {queue} 中等待（{code}）；未作任何改动。",
+    "cannot_move.hint": "请换一个队列。查看原因：stoker edit {task} --queue {queue}",
+    "no_such_team": "没有小组 {team}。",
+    "no_such_team.hint": "请先创建：stoker team add {team}",
+    "team_exists": "小组 {team} 已存在。",
+    "team_exists.hint": "修改它：stoker team edit {team}",
+    "team_in_queues": "小组 {team} 可以使用队列 {queues}；没有它，该队列会对其他人开放。",
+    "team_in_queues.hint": "请先指定谁可以使用：stoker queue edit",
+    "not_in_team": "{name} 不在小组 {team} 中。",
+    "unknown_person": "没有用户 {name}。",
+    "unknown_person.hint": "查看现有用户：stoker user ls",
+    "stale_entry": "您查看之后，{name} 已被修改。",
+    "stale_entry.hint": "请重新查看后再操作。",
+    "too_many_names": "太多：{count} 个，最多 {most} 个。",
+}
