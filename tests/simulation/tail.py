@@ -152,6 +152,7 @@ class Tail:
         self._still_s += STEP_S
         if self._still_s >= 3 * STEP_S and not any(map(self._is_stuck, self._simulation.nodes)):
             self._look_for_idle_cards(flow)
+            self._look_at_counts(flow)
 
     def _look_for_idle_cards(self, flow: Flow) -> None:
         policy = self._simulation.checker.policy
@@ -169,6 +170,18 @@ class Tail:
             if node is not None:
                 self._history.broken("R8", f"task {task.key} waits and fits on {node}")
                 return
+
+    def _look_at_counts(self, flow: Flow) -> None:
+        """What limits of waiting tasks are measured by is what the records say."""
+        counted: dict[str, dict[str, int]] = {}
+        for task in self._waiting():
+            places = len(self._records.folded(task)) if task.is_array else 1
+            queue = task.spec.queue or "default"
+            if places:
+                queues = counted.setdefault(task.owner, {})
+                queues[queue] = queues.get(queue, 0) + places
+        if flow.in_line != counted:
+            self._history.broken("count", f"counted {flow.in_line}, recorded {counted}")
 
     def _is_ready(self, task: Task) -> bool:
         lately = self._simulation.clock.now() - timedelta(seconds=5)

@@ -77,6 +77,8 @@ STATUS_OF_CODE = {
     "logins_busy": 503,
     "login_unreachable": 503,
     "too_many_notices": 429,
+    "queue_full": 429,
+    "too_many_waiting": 429,
 }
 """Codes that say more than their class."""
 RETRY_AFTER_S = 5

@@ -82,7 +82,7 @@ async def release_task(call: Call[ReleaseQuery, None]) -> TaskView:
     task="act",
     body=Submission,
     answer=TaskView,
-    refusals=(409,),
+    refusals=(409, 429),
     versioned=True,
 )
 async def edit_task(call: Call[NoQuery, Submission]) -> TaskView:

@@ -32,7 +32,7 @@ async def why_task(call: Call[NoQuery, None]) -> WhyView:
     scope="tasks:read",
     body=Submission,
     answer=WhyView,
-    refusals=(409,),
+    refusals=(409, 429),
     completes=True,
 )
 async def preview_task(call: Call[NoQuery, Submission]) -> WhyView:

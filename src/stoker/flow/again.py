@@ -28,6 +28,7 @@ from .commit import commit, moved
 from .context import Flow
 from .environments import check_environments
 from .follow import follow
+from .places import give_places_back, take_places
 
 
 async def resubmit(flow: Flow, key: TaskKey, by: str, *, failed: bool = False) -> Task:
@@ -43,7 +44,7 @@ async def resubmit(flow: Flow, key: TaskKey, by: str, *, failed: bool = False) -
             spec = structs.replace(task.spec, hold=False, after=await _after(flow, task))
             if failed:
                 spec = structs.replace(spec, array=await _failed(flow, task))
-            accept(flow, spec)
+            spec, _ = accept(flow, task.owner, spec, by=by)
             stay = failed and bool((task.counts or {}).get("cancelled"))
             try:
                 return await renew(flow, task, spec, by, stay=stay)
@@ -71,14 +72,18 @@ async def renew(flow: Flow, old: Task, spec: TaskSpec, by: str, *, stay: bool = 
         after = _redirected(task.spec.after, old, new)
         edited = Edited(at=now, by=by, spec=structs.replace(task.spec, after=after))
         pairs.append((task, moved(task, edited)))
-    if spec.urgent:
-        take_urgent(flow, old.owner, new.key)
+    places = take_places(flow, old.owner, [spec]) if flow.limits_waiting else []
     try:
-        await commit(flow, [Change(new, (submitted,)), *(change for _, change in pairs)])
-    except BaseException:
         if spec.urgent:
-            give_urgent_back(flow, old.owner, new.key)
-        raise
+            take_urgent(flow, old.owner, new.key)
+        try:
+            await commit(flow, [Change(new, (submitted,)), *(change for _, change in pairs)])
+        except BaseException:
+            if spec.urgent:
+                give_urgent_back(flow, old.owner, new.key)
+            raise
+    finally:
+        give_places_back(flow, old.owner, places)
     follow(flow, new)
     for task, change in pairs:
         follow(flow, change.task, task)

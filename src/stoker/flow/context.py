@@ -69,6 +69,12 @@ class ArrayState(Struct):
     """How many elements have ended how."""
     parked: dict[int, Waiting] = field(default_factory=dict)
     """Elements that would be in line if the array were."""
+    owner: str = ""
+    queue: str = ""
+    counted: int = 0
+    """Elements that wait and are no rows yet, as they were counted last, and in which queue."""
+    lined: dict[int, str] = field(default_factory=dict)
+    """Elements that are rows and wait, and in which queue they were counted."""
 
     @property
     def has_begun(self) -> bool:
@@ -149,12 +155,16 @@ class Flow:
         self.diary = Diary()
         self.epoch = 0
         self.view = View(policy or Policy())
+        self.limits_waiting = self.view.policy.limits_waiting
+        """Whether anybody could have too many tasks in line."""
         self.live: dict[str, Live] = {}
         self.arrays: dict[int, ArrayState] = {}
         self.successors: dict[TaskKey, set[TaskKey]] = {}
         """Who waits, or will when released, for which task: HELD and QUEUED ones."""
         self.urgent: dict[str, set[TaskKey]] = {}
         """Unfinished urgent tasks of each person. Taken before the commit, like room."""
+        self.in_line: dict[str, dict[str, int]] = {}
+        """Waiting tasks by owner and queue, and those about to be recorded (`places`)."""
         self.nodes: dict[str, NodeState] = {}
         self.possible: set[tuple[str, Needs]] = set()
         """What some node could run, by queue: asked once, until nodes or queues change."""
@@ -213,6 +223,7 @@ class Flow:
     def set_policy(self, policy: Policy) -> None:
         """The lab has decided something else."""
         self.view.set_policy(policy)
+        self.limits_waiting = policy.limits_waiting
         self.possible.clear()
         self.replan()
 

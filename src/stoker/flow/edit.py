@@ -11,6 +11,7 @@ from stoker.domain.event import Edited
 from stoker.domain.key import PLAIN, TaskKey
 from stoker.domain.lifecycle import LIVE, State, Task
 from stoker.domain.task import TaskSpec
+from stoker.scheduler.needs import DEFAULT_QUEUE
 
 from . import depend
 from .accept import accept, give_urgent_back, take_urgent
@@ -19,12 +20,14 @@ from .arrays import Found, find, has_begun, indices_of, record_alone
 from .context import Flow
 from .environments import check_environments
 from .follow import enqueue, waiting_for
+from .places import Taken, give_places_back, places_for, places_of, take_number
 
 
 async def edit(flow: Flow, key: TaskKey, spec: TaskSpec, version: int | None, by: str) -> Task:
     """The task with its new spec, or the new task. Refuses what `submit` refuses."""
-    accept(flow, spec)
-    await check_environments(flow, (await find(flow, key)).task.owner, [spec])
+    owner = (await find(flow, key)).task.owner
+    spec, _ = accept(flow, owner, spec, by=by)
+    await check_environments(flow, owner, [spec])
     await depend.check_known(flow, [spec], [""])
     async with flow.editing:
         while True:
@@ -50,10 +53,14 @@ async def _edit(flow: Flow, found: Found, spec: TaskSpec, by: str) -> Task:
     counted = task.key in flow.urgent.get(task.owner, ())
     if spec.urgent and task.element == PLAIN:
         take_urgent(flow, task.owner, task.key)
-    if reshaped:  # nothing of it may start while its elements are exchanged
-        flow.view.dequeue(task.key)
     try:
-        edited = await record_alone(flow, found, Edited(at=flow.clock.now(), by=by, spec=spec))
+        places = _take_places(flow, task, spec, reshaped=reshaped)
+        if reshaped:  # nothing of it may start while its elements are exchanged
+            flow.view.dequeue(task.key)
+        try:
+            edited = await record_alone(flow, found, Edited(at=flow.clock.now(), by=by, spec=spec))
+        finally:
+            give_places_back(flow, task.owner, places)
     except BaseException:
         if not counted:
             give_urgent_back(flow, task.owner, task.key)
@@ -65,6 +72,18 @@ async def _edit(flow: Flow, found: Found, spec: TaskSpec, by: str) -> Task:
     if reshaped:  # who waits for an element that is gone waits for it no longer
         flow.asked.update(key for key in flow.successors if key.id == task.id)
     return edited
+
+
+def _take_places(flow: Flow, task: Task, spec: TaskSpec, *, reshaped: bool) -> Taken:
+    """In another queue, or for more elements than before; its own are free for it."""
+    moves = (spec.queue or DEFAULT_QUEUE) != (task.spec.queue or DEFAULT_QUEUE)
+    if not flow.limits_waiting or not (moves or reshaped):
+        return []
+    mine = places_of(flow, task)
+    more = places_for(spec) if task.element == PLAIN and reshaped else mine
+    queue = spec.queue or DEFAULT_QUEUE
+    wanted = more if moves else more - mine
+    return take_number(flow, task.owner, queue, wanted, gone=mine if moves else 0)
 
 
 def _check_array(flow: Flow, task: Task, spec: TaskSpec) -> None:

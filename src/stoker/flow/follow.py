@@ -11,8 +11,10 @@ from stoker.domain.key import PLAIN, TaskKey
 from stoker.domain.lifecycle import WAITING, State, Task
 from stoker.domain.sweep import array_of, is_array
 from stoker.scheduler.line import Waiting, waiting_of
+from stoker.scheduler.needs import DEFAULT_QUEUE
 
 from .context import ArrayState, Flow
+from .places import count_array, count_element, count_plain, uncount_array
 
 
 def follow(
@@ -27,6 +29,8 @@ def follow(
         _follow_urgent(flow, task)
     if is_array(spec) or (was is not None and is_array(was)):
         _follow_array(flow, task, before)
+    else:
+        count_plain(flow, task, before)
     if task.state is State.QUEUED:
         enqueue(flow, entry or waiting_for(flow, task))
     elif before is not None and before.state is State.QUEUED:
@@ -77,7 +81,11 @@ def forget(flow: Flow, task: Task) -> None:
     for key in predecessors(task):
         _no_longer(flow, key, task.key)
     _not_urgent(flow, task)
+    if not is_array(task.spec):
+        count_plain(flow, None, task)
     state = flow.arrays.pop(task.id, None) if task.is_array else None
+    if state is not None:
+        uncount_array(flow, state)
     if state is not None and state.open:
         elements = {TaskKey(task.id, element) for element in state.open}
         for key in elements:
@@ -142,8 +150,13 @@ def _follow_array(flow: Flow, task: Task, before: Task | None) -> None:
     elif task.state is State.FINISHED:
         _array_is_over(flow, task.id)
     elif not task.is_array:  # an edit made a plain task of it
-        flow.arrays.pop(task.id, None)
+        state = flow.arrays.pop(task.id, None)
+        if state is not None:
+            uncount_array(flow, state)
+        count_plain(flow, task, None)
     else:
+        if before is not None and not before.is_array:  # an edit made an array of it
+            count_plain(flow, None, before)
         _follow_row(flow, task, before)
 
 
@@ -158,7 +171,9 @@ def _follow_row(flow: Flow, task: Task, before: Task | None) -> None:
         )
     elif before is not None and array_of(before.spec) != array and not state.has_begun:
         state.size, state.folded = len(array.indices), array.indices
-    state.state, state.version = task.state, task.version
+    state.state, state.version, state.owner = task.state, task.version, task.owner
+    places = len(state.folded) + len(state.leaving) if task.state in WAITING else 0
+    count_array(flow, state, task.spec.queue or DEFAULT_QUEUE, places)
     if task.state is State.QUEUED:
         parked, state.parked = state.parked, {}
         for entry in parked.values():
@@ -178,10 +193,13 @@ def _follow_element(flow: Flow, task: Task) -> None:
     state, element = flow.arrays.get(task.id), task.element
     if state is None:
         return
+    if state.counted and (element in state.leaving or element in state.folded):
+        count_array(flow, state, state.queue, state.counted - 1)
     if element in state.folded:
         state.folded = state.folded.without(element)
         flow.view.unfold(task.key)
     state.leaving.discard(element)
+    count_element(flow, state, task)
     if task.end is None:
         state.open[element] = task.state
     else:
@@ -196,6 +214,8 @@ def _follow_element(flow: Flow, task: Task) -> None:
 
 def _array_is_over(flow: Flow, id: int) -> None:
     state = flow.arrays.pop(id, None)
+    if state is not None:
+        uncount_array(flow, state)
     if state is None or not state.folded:
         return
     for key in [key for key in flow.successors if key.id == id and key.element in state.folded]:

@@ -79,6 +79,7 @@ async def _recover_arrays(flow: Flow, waiting: list[WaitingRow]) -> None:
             len(indices),
             indices.minus(row.unfolded),
             outcomes=dict(row.outcomes),
+            owner=task.owner,
         )
         if task.state is State.STOPPING:
             follow(flow, task)

@@ -21,11 +21,11 @@ from stoker.scheduler.claim import place_one
 from stoker.scheduler.explain import Explanation, explain
 from stoker.scheduler.fit import Reason
 from stoker.scheduler.line import Waiting, waiting_of
-from stoker.scheduler.needs import Sign
+from stoker.scheduler.needs import Needs, Sign, needs_of
 from stoker.store.base import Change
 
 from . import depend
-from .accept import accept, give_urgent_back, take_urgent
+from .accept import Accepted, accept, give_urgent_back, take_urgent
 from .arrays import indices_of
 from .commit import commit, moved
 from .context import Flow
@@ -35,6 +35,7 @@ from .launch import launch
 from .overview import for_a_person
 from .pause import is_paused, while_paused
 from .place import Intent, intend, take
+from .places import Taken, give_places_back, take_places
 
 
 async def submit(flow: Flow, owner: str, specs: Sequence[TaskSpec], *, batch: bool) -> list[Task]:
@@ -47,7 +48,9 @@ async def submit(flow: Flow, owner: str, specs: Sequence[TaskSpec], *, batch: bo
 
 async def preview(flow: Flow, owner: str, spec: TaskSpec) -> Explanation:
     """What would happen to this task if it were handed over now. Refuses what `submit` refuses."""
-    await _check(flow, owner, [spec], batch=False)
+    ((spec, _),) = await _check(flow, owner, [spec], batch=False)
+    if flow.limits_waiting:
+        give_places_back(flow, owner, take_places(flow, owner, [spec]))
     key = TaskKey(flow.store.next_ids(0).start)
     if spec.urgent:
         take_urgent(flow, owner, key)
@@ -72,18 +75,24 @@ async def preview(flow: Flow, owner: str, spec: TaskSpec) -> Explanation:
 
 
 async def _submit(flow: Flow, owner: str, specs: Sequence[TaskSpec], *, batch: bool) -> list[Task]:
-    await _check(flow, owner, specs, batch=batch)
+    accepted = await _check(flow, owner, specs, batch=batch)
     now = flow.clock.now()
     ids = flow.store.next_ids(len(specs))
     events = [
         Submitted(at=now, owner=owner, spec=spec, position=first_position(id))
-        for id, spec in zip(ids, specs, strict=True)
+        for id, (spec, _) in zip(ids, accepted, strict=True)
     ]
     tasks = [begin(TaskKey(id), event) for id, event in zip(ids, events, strict=True)]
-    entries = [_entry(task) if task.state is State.QUEUED else None for task in tasks]
+    entries = [
+        _entry(task, needs) if task.state is State.QUEUED else None
+        for task, (_, needs) in zip(tasks, accepted, strict=True)
+    ]
     urgent = [task for task in tasks if task.spec.urgent]
     if urgent:
         _take_urgent(flow, owner, urgent, ids.start if batch else None)
+    places: Taken = []
+    if flow.limits_waiting:
+        places = _take_places(flow, owner, tasks, urgent, batch=batch)
     intents = [None] * len(tasks) if flow.unplanned else _place_at_once(flow, tasks, entries, now)
     changes = [
         Change(task, (event,)) if intent is None else _with(intent, event)
@@ -98,6 +107,8 @@ async def _submit(flow: Flow, owner: str, specs: Sequence[TaskSpec], *, batch: b
             flow.view.free(taken.attempt.id)
             flow.replan()
         raise
+    finally:
+        give_places_back(flow, owner, places)
     launch(flow, [intent for intent in intents if intent is not None])
     for task, entry, intent in zip(tasks, entries, intents, strict=True):
         if intent is None:
@@ -117,13 +128,29 @@ def _join(flow: Flow, task: Task, entry: Waiting | None) -> None:
         flow.plan_soon()
 
 
-async def _check(flow: Flow, owner: str, specs: Sequence[TaskSpec], *, batch: bool) -> None:
-    for number, spec in enumerate(specs):
-        accept(flow, spec, f"tasks[{number}]." if batch else "")
+async def _check(
+    flow: Flow, owner: str, specs: Sequence[TaskSpec], *, batch: bool
+) -> list[Accepted]:
+    accepted = [
+        accept(flow, owner, spec, f"tasks[{number}]." if batch else "")
+        for number, spec in enumerate(specs)
+    ]
     if any(spec.after or spec.environment for spec in specs):
         prefixes = [f"tasks[{number}]." if batch else "" for number in range(len(specs))]
         await check_environments(flow, owner, specs, prefixes)
         await depend.check_known(flow, specs, prefixes)
+    return accepted
+
+
+def _take_places(
+    flow: Flow, owner: str, tasks: Sequence[Task], urgent: Sequence[Task], *, batch: bool
+) -> Taken:
+    try:
+        return take_places(flow, owner, [task.spec for task in tasks], batch=batch)
+    except BaseException:
+        for task in urgent:
+            give_urgent_back(flow, owner, task.key)
+        raise
 
 
 def _take_urgent(flow: Flow, owner: str, urgent: Sequence[Task], first: int | None) -> None:
@@ -158,14 +185,14 @@ def _place_at_once(
         (allocation,) = where
         id = flow.new_attempt()
         take(flow, id, entry.key, entry.sign, where)
-        if flow.policy.weight(task.owner) < 0:
-            flow.replan()  # it may have reached a limit, and whoever it stopped may go on
+        if any(weight < 0 for weight in flow.policy.weights.values()):
+            flow.replan()  # somebody may have reached a limit, and who was stopped may go on
         placed, attempt = intend(flow, entry.key, 1, allocation, id)
         intents.append(Intent(moved(task, placed), attempt))
     return intents
 
 
-def _entry(task: Task) -> Waiting:
+def _entry(task: Task, needs: Needs) -> Waiting:
     return waiting_of(
         task.key,
         task.owner,
@@ -174,6 +201,7 @@ def _entry(task: Task) -> Waiting:
         version=task.version,
         since=task.submitted_at,
         folded=indices_of(task.spec) if task.is_array else None,
+        needs=needs,
     )
 
 
@@ -182,7 +210,7 @@ def _preview(
 ) -> Waiting:
     pending = structs.replace(spec, after=after, hold=False)
     submitted = Submitted(at=now, owner=owner, spec=pending, position=first_position(key.id))
-    return _entry(begin(key, submitted))
+    return _entry(begin(key, submitted), needs_of(spec))
 
 
 def _with(intent: Intent, submitted: Submitted) -> Change:
