@@ -250,7 +250,7 @@ async def _book(settings: Settings, store: SqlStore) -> Book:
         keep_days=settings.keep_days,
         keep_tasks=settings.keep_tasks,
     )
-    book = Book(store, defaults, built_in)
+    book = Book(store, defaults, built_in, queues=settings.queues)
     await book.load()
     return book
 

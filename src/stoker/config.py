@@ -14,9 +14,12 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stoker.runner.filesystem import network_filesystem
+
+if TYPE_CHECKING:
+    from stoker.domain.queue import Queue
 
 DEFAULT_LISTEN = "127.0.0.1:7433"
 MOST_KEPT = {"keep_days": 36_500, "keep_tasks": 10**12}
@@ -27,9 +30,19 @@ ROOTS_HOME = Path("/var/lib/stoker")
 FILE = "config.toml"
 
 
-def about(text: str, *, secret: bool = False) -> dict[str, Any]:
-    """A secret is shown nowhere, and cannot be a flag: everybody may read a command line."""
-    return {"about": text, "secret": secret}
+DEBUG_QUEUE = """\
+[queues.debug]
+about = "Short tests"
+priority = 10
+default_limit_s = 900
+longest_s = 900
+most_cards_each = 2"""
+
+
+def about(text: str, *, secret: bool = False, example: str = "") -> dict[str, Any]:
+    """A secret is shown nowhere, and cannot be a flag: everybody may read a command line. What has an
+    `example` is a table of the file, and nothing else can say it."""
+    return {"about": text, "secret": secret, "example": example}
 
 
 @dataclass(frozen=True)
@@ -112,6 +125,14 @@ class Settings:
         default=0,
         metadata=about("Only so many finished tasks are kept, the newest; 0 = any number"),
     )
+    queues: Mapping[str, Queue] = field(
+        default_factory=dict,
+        metadata=about(
+            "Queues that there are from the start, each a table [queues.NAME]; what is changed with"
+            " `stoker queue` counts more",
+            example=DEBUG_QUEUE,
+        ),
+    )
     log_level: str = field(default="info", metadata=about("debug, info, warning or error"))
 
 
@@ -166,6 +187,8 @@ def load(environ: Mapping[str, str], flags: Mapping[str, Any]) -> Loaded:
 def shown(setting: dataclasses.Field[Any], settings: Settings) -> object:
     """The value of a setting, for people."""
     value = getattr(settings, setting.name)
+    if isinstance(value, Mapping):
+        return ", ".join(sorted(value))
     return HIDDEN if value and setting.metadata["secret"] else value
 
 
@@ -237,16 +260,22 @@ def _file(path: Path) -> dict[str, Any]:
 
 
 def _environment(environ: Mapping[str, str], kinds: Mapping[str, type]) -> dict[str, str]:
-    names = {f"STOKER_{key.upper()}": key for key in kinds if key != "home"}
+    names = {
+        f"STOKER_{key.upper()}": key
+        for key, kind in kinds.items()
+        if key != "home" and kind is not dict
+    }
     return {key: environ[name] for name, key in names.items() if environ.get(name)}
 
 
 def _kind(setting: dataclasses.Field[Any]) -> type:
     kinds: dict[str, type] = {"Path": Path, "str": str, "int": int, "bool": bool}
-    return kinds[str(setting.type)]
+    return kinds.get(str(setting.type), dict)
 
 
 def _convert(key: str, value: object, kind: type) -> object:
+    if kind is dict:
+        return _queues(value)
     if isinstance(value, kind) and not (kind is int and isinstance(value, bool)):
         return value
     if kind is int and isinstance(value, str) and value.isascii() and value.isdigit():
@@ -254,6 +283,37 @@ def _convert(key: str, value: object, kind: type) -> object:
     if kind is bool and str(value).lower() in ("1", "true", "yes", "0", "false", "no"):
         return str(value).lower() in ("1", "true", "yes")
     raise BadSetting(key, "bad_value", value)
+
+
+def _queues(tables: object) -> dict[str, Queue]:
+    """Read strictly: a limit with a typing error in its name would be no limit."""
+    import msgspec  # noqa: PLC0415 - most have no such table, and every command starts here
+
+    from stoker.domain.check_queue import check_queue  # noqa: PLC0415
+    from stoker.domain.checks import explain_validation  # noqa: PLC0415
+    from stoker.domain.errors import InvalidSpec  # noqa: PLC0415
+    from stoker.domain.queue import Queue, QueueTerms  # noqa: PLC0415
+
+    if not isinstance(tables, dict):
+        raise BadSetting("queues", "bad_value", tables)
+    found = {}
+    for name, table in tables.items():
+        try:
+            unknown = set(table) - set(QueueTerms.__struct_fields__)
+            if unknown:
+                raise BadSetting(f"queues.{name}.{min(unknown)}", "unknown_setting")
+            terms = msgspec.convert(table, QueueTerms)
+            check_queue(name, terms)
+        except msgspec.ValidationError as error:
+            field = explain_validation(str(error)).field.partition("[")[0]
+            raise BadSetting(f"queues.{name}.{field}", "bad_value", table.get(field)) from error
+        except InvalidSpec as error:
+            value = name if error.field == "name" else table.get(error.field)
+            raise BadSetting(f"queues.{name}.{error.field}", "bad_value", value) from error
+        except TypeError as error:
+            raise BadSetting(f"queues.{name}", "bad_value", table) from error
+        found[name] = Queue(name=name, **{f: getattr(terms, f) for f in terms.__struct_fields__})
+    return found
 
 
 def _check(settings: Settings) -> None:

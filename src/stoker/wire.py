@@ -269,6 +269,8 @@ class NodeView(Struct, frozen=True, kw_only=True):
     why: str
     drained: str | None = None
     """Why nothing new starts on it; null when it takes tasks."""
+    labels: tuple[str, ...] = ()
+    """By which queues may name it."""
     cpus: int
     cpus_held: int
     memory_mib: int

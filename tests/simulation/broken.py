@@ -321,7 +321,7 @@ def _quota_counted_at_start() -> Patch:
     return mock.patch.multiple(view, cards_of=cards_of, started=started)
 
 
-@mutant("team-quota-of-one", "shares", 5)
+@mutant("team-quota-of-one", "arrays", 4)
 def _team_quota_of_one() -> Patch:
     """What one member holds is compared with the quota of all."""
 
@@ -332,7 +332,7 @@ def _team_quota_of_one() -> Patch:
     return mock.patch.object(scheduler_state.BaseView, "cards_of_team", cards_of_team)
 
 
-@mutant("team-quota-of-those-who-were-in-it", "shares", 4)
+@mutant("team-quota-of-those-who-were-in-it", "arrays", 4)
 def _team_quota_of_those_who_were_in_it() -> Patch:
     """Who joins a team leaves behind what he holds."""
 

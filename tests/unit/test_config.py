@@ -146,13 +146,15 @@ def test_the_example_has_every_setting_with_its_default() -> None:
     example = Path(__file__).resolve().parents[2] / "deploy" / "config.toml.example"
     lines = example.read_text("utf-8").splitlines()
 
-    said = tomllib.loads("\n".join(line[1:] for line in lines if re.match(r"#[a-z]", line)))
+    said = tomllib.loads("\n".join(line[1:] for line in lines if re.match(r"#[a-z\[]", line)))
 
+    queues = said.pop("queues")
     assert said == {
         setting.name: setting.default
         for setting in dataclasses.fields(Settings)
-        if setting.name != "home"
+        if setting.name not in ("home", "queues")
     }
+    assert queues["debug"]["longest_s"] == queues["debug"]["default_limit_s"] == 15 * 60
     assert tomllib.loads("\n".join(lines)) == {}, "as it is it changes nothing"
 
 
@@ -187,3 +189,45 @@ def test_the_server_is_never_root(tmp_path: Path, name: str, value: str) -> None
     with pytest.raises(BadSetting) as refused:
         load(environ, {})
     assert refused.value.key == name
+
+
+def test_queues_are_tables_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text(f"{config.DEBUG_QUEUE}\nnodes = ['a']\n[queues.big]\n")
+
+    loaded = load({"STOKER_HOME": str(tmp_path), "STOKER_QUEUES": "ignored"}, {})
+
+    debug = loaded.settings.queues["debug"]
+    assert (debug.name, debug.longest_s, debug.nodes) == ("debug", 900, frozenset({"a"}))
+    assert sorted(loaded.settings.queues) == ["big", "debug"]
+    assert loaded.sources["queues"] == "file"
+    (field,) = (f for f in dataclasses.fields(Settings) if f.name == "queues")
+    assert config.shown(field, loaded.settings) == "big, debug"
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "problem"),
+    [
+        ("queues = 3", "queues", "bad_value"),
+        ("[queues]\ndebug = 3", "queues.debug", "bad_value"),
+        ("[queues.debug]\nlongest = 900", "queues.debug.longest", "unknown_setting"),
+        ("[queues.debug]\nlongest_s = '15m'", "queues.debug.longest_s", "bad_value"),
+        ("[queues.debug]\nmost_cards = 0", "queues.debug.most_cards", "bad_value"),
+        ("[queues.debug]\nengine = 'slurm'", "queues.debug.engine", "bad_value"),
+        ("[queues.debug]\nteams = ['']", "queues.debug.teams", "bad_value"),
+        ("[queues.'a b']", "queues.a b.name", "bad_value"),
+        (
+            "[queues.debug]\nlongest_s = 60\ndefault_limit_s = 61",
+            "queues.debug.default_limit_s",
+            "bad_value",
+        ),
+    ],
+)
+def test_a_wrong_queue_is_refused_by_name(
+    tmp_path: Path, text: str, key: str, problem: str
+) -> None:
+    (tmp_path / "config.toml").write_text(text)
+
+    with pytest.raises(BadSetting) as refused:
+        load({"STOKER_HOME": str(tmp_path)}, {})
+
+    assert (refused.value.key, refused.value.problem) == (key, problem)

@@ -9,15 +9,13 @@ from types import FunctionType, ModuleType
 from typing import Any, get_overloads, get_type_hints
 
 import stoker
-from stoker import wire, wire_admin, wire_notices
+from stoker import wire, wire_admin, wire_notices, wire_queues
 from stoker.client import Client, LogPart, Refused, ServerUnreachable, StreamReset
 from stoker.client.connection import Connection
 
 from .markdown import table
 
 Method = Callable[..., Any]
-
-"""Where answers are declared."""
 
 
 def page() -> str:
@@ -27,7 +25,7 @@ def page() -> str:
         "",
         f"Synchronous and typed (the package has a `py.typed` mark). How to use it: [python.md](../howto/python.md). "
         f"From `stoker` itself: {names}; what the methods answer with is in `stoker.wire` and "
-        "`stoker.wire_notices`.",
+        "its neighbours.",
         "",
         "## stoker.Client",
         "",
@@ -162,7 +160,7 @@ def _answers() -> list[str]:
         "Frozen structs with the fields of the API's answers; a newer server may send more, which are "
         f"left out: {_listed(wire)}. `TaskView.spec` is a `TaskSpec`: [task.md](task.md). About the lab "
         f"itself, in `stoker.wire_admin`: {_listed(wire_admin)}; about notices, in `stoker.wire_notices`: "
-        f"{_listed(wire_notices)}.",
+        f"{_listed(wire_notices)}; about queues and teams, in `stoker.wire_queues`: {_listed(wire_queues)}.",
         "",
     ]
 

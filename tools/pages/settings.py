@@ -10,7 +10,7 @@ import click
 
 from stoker import text
 from stoker.client.find import REMOTE
-from stoker.config import DEFAULT_LISTEN, Settings
+from stoker.config import DEBUG_QUEUE, DEFAULT_LISTEN, Settings
 
 from .cli import command_of
 from .markdown import table
@@ -20,7 +20,7 @@ def page() -> str:
     flags = {p.name: p.opts[-1] for p in command_of("up").params if isinstance(p, click.Option)}
     rows = [
         (f"`{s.name}`",
-         "`STOKER_" + s.name.upper() + "`",
+         "–" if s.metadata["example"] else "`STOKER_" + s.name.upper() + "`",
          f"`{flags[s.name]}`" if s.name in flags else "–",
          _default(s),
          s.metadata["about"],
@@ -47,7 +47,12 @@ def page() -> str:
             "# config.toml",
             f'listen = "{DEFAULT_LISTEN}"',
             "simulate_gpus = 4",
+            "",
+            *DEBUG_QUEUE.splitlines(),
             "```",
+            "",
+            "Fields of a queue are those of `QueueWish` in [api.md](api.md#queuewish); times are in seconds. How to use "
+            "them: [queues.md](../howto/queues.md).",
             "",
             "For commands that talk to a server:",
             "",
@@ -83,6 +88,8 @@ def page() -> str:
 
 
 def _default(setting: dataclasses.Field[Any]) -> str:
+    if setting.metadata["example"]:
+        return "none"
     if setting.default is dataclasses.MISSING:
         return "see below"
     return f"`{json.dumps(setting.default)}`"

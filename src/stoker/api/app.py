@@ -31,6 +31,7 @@ from . import (
     nodes,
     people,
     queue,
+    queues,
     server_log,
     settings,
     tasks,
@@ -64,6 +65,7 @@ ROUTES: tuple[Route, ...] = (
     *lab.ROUTES,
     *audit.ROUTES,
     *server_log.ROUTES,
+    *queues.ROUTES,
     *meta.ROUTES,
 )
 

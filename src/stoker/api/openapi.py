@@ -60,6 +60,8 @@ SETTING = {
     "description": "A setting's name",
     "schema": {"type": "string", "minLength": 1},
 }
+QUEUE = NODE | {"name": "queue", "description": "A queue's name"}
+TEAM = NODE | {"name": "team", "description": "A team's name"}
 IN_PATH = {
     "{id}": TASK_ID,
     "{node}": NODE,
@@ -67,6 +69,8 @@ IN_PATH = {
     "{person}": PERSON,
     "{channel}": CHANNEL,
     "{setting}": SETTING,
+    "{queue}": QUEUE,
+    "{team}": TEAM,
 }
 IF_MATCH = {
     "name": "If-Match",

@@ -110,6 +110,11 @@ class Call(Generic[Q, B]):
         name: str = self.scope["path_params"]["node"]
         return name
 
+    def named(self, what: str) -> str:
+        """The queue, team or person in the path, whether there is one or not."""
+        name: str = self.scope["path_params"][what]
+        return name
+
     @property
     def person(self) -> str:
         """The person in the path, whether there is one or not."""
@@ -173,7 +178,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 
     method: Method
     path: str
-    """Below PREFIX; `{id}` is a task, `{node}` a node, `{person}` a person."""
+    """Below PREFIX; `{id}` is a task, `{node}` a node, and so on (`openapi.IN_PATH`)."""
     access: Access
     scope: ScopeName | None
     """What the caller's token must be good for; None only where the route is open."""

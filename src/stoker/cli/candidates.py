@@ -23,8 +23,6 @@ MOST_TASKS = 100
 STATES = (
     "held", "queued", "starting", "running", "stopping", "finished", "waiting", "live", "unfinished",
 )  # fmt: skip
-QUEUES = ("default",)
-"""No route lists them yet."""
 SHELLS = ("bash", "zsh", "fish")
 
 ACTS_ON: dict[str, tuple[str, ...]] = {
@@ -137,6 +135,35 @@ def _people(ctx: click.Context) -> Iterator[Candidate]:
             yield Candidate(person.name, clean(person.full_name))
 
 
+def _queues(_: click.Context) -> Iterator[Candidate]:
+    from stoker.client import Client
+    from stoker.wire_queues import QueueView
+
+    from .queue_terms import limit_text
+    from .screen import clean
+
+    def ask() -> list[QueueView]:
+        with Client(timeout_s=PATIENCE_S) as client:
+            return client.queues()
+
+    for queue in _in_time(ask) or ():
+        yield Candidate(clean(queue.name), clean(queue.terms.about) or limit_text(queue.terms))
+
+
+def _teams(_: click.Context) -> Iterator[Candidate]:
+    from stoker.client import Client
+    from stoker.wire_queues import TeamView
+
+    from .screen import clean
+
+    def ask() -> list[TeamView]:
+        with Client(timeout_s=PATIENCE_S) as client:
+            return client.teams()
+
+    for team in _in_time(ask) or ():
+        yield Candidate(clean(team.name), clean(team.about))
+
+
 def _fields(_: click.Context) -> Iterator[Candidate]:
     from stoker.domain.task import NOT_YET, fields
 
@@ -174,7 +201,9 @@ SOURCES: dict[str, Callable[[click.Context], Iterator[Candidate]]] = {
     "node": _nodes,
     "name": _people,
     "people": _people,
-    "queue": lambda _: map(Candidate, QUEUES),
+    "queue": _queues,
+    "move_to": _queues,
+    "team": _teams,
     "states": lambda _: map(Candidate, STATES),
     "shell": lambda _: map(Candidate, SHELLS),
     "names": _commands,

@@ -14,7 +14,7 @@ HEADINGS: dict[str, tuple[str, ...]] = {
     "watch": ("ls", "top", "show", "why", "logs", "wait", "nodes", "notify", "server-log"),
     "people": ("login", "logout", "me", "passwd", "token", "user"),
     "machine": ("up", "down", "drain", "resume", "service", "config", "upgrade-check"),
-    "lab": ("pause", "announce", "settings", "audit"),
+    "lab": ("queue", "team", "quota", "pause", "announce", "settings", "audit"),
     "records": ("backup", "restore", "db", "export", "reset"),
     "more": ("completion", "version", "help"),
 }

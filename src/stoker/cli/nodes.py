@@ -6,24 +6,67 @@ import sys
 from collections.abc import Iterator
 from datetime import datetime
 
+import click
 import msgspec
 
 from stoker.text.amounts import memory
 from stoker.wire import CardView, NodeView
 
+from .command import CONTEXT, Command, Group, json_option, option
 from .command import command as declare
-from .command import json_option
 from .heard import Client
-from .say import tell, words
+from .say import refuse_code, tell, words
 from .screen import clean, colour, table, terminal_width, wrap
 from .shown import ago, clock
 
 LIMITS = ("cpus", "memory")
 
 
-@declare("nodes")
+class Nodes(Group, Command):
+    """`nodes` lists them; what is done to one is a command below."""
+
+
+class LabelNode(Command):
+    key = "nodes-label"
+
+
+@click.group("nodes", cls=Nodes, invoke_without_command=True, context_settings=CONTEXT)
 @json_option
-def command(as_json: bool) -> None:
+@click.pass_context
+def command(ctx: click.Context, as_json: bool) -> None:
+    if ctx.invoked_subcommand is None:
+        _list(as_json)
+
+
+@declare("label", cls=LabelNode)
+@click.argument("node", metavar="NODE")
+@option("--add", "add", metavar="LABEL", multiple=True, help="opt.nodes-add")
+@option("--remove", "remove", metavar="LABEL", multiple=True, help="opt.nodes-remove")
+@json_option
+def label_command(node: str, add: tuple[str, ...], remove: tuple[str, ...], as_json: bool) -> None:
+    with Client() as client:
+        found = next((one for one in client.nodes() if one.name == node), None)
+        if found is None:
+            refuse_code("unknown_node", node=node)
+        labels = {*found.labels, *_split(add)} - set(_split(remove))
+        if labels != set(found.labels):
+            found = client.label(node, sorted(labels))
+    if as_json:
+        sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")
+    elif found.labels:
+        tell("nodes.labelled", node=found.name, labels=", ".join(found.labels))
+    else:
+        tell("nodes.unlabelled", node=found.name)
+
+
+command.add_command(label_command)
+
+
+def _split(given: tuple[str, ...]) -> list[str]:
+    return [label for one in given for label in one.split(",") if label]
+
+
+def _list(as_json: bool) -> None:
     with Client() as client:
         nodes = client.nodes()
     if as_json:
@@ -41,6 +84,8 @@ def describe(node: NodeView) -> Iterator[str]:
     yield _headline(node)
     if node.drained is not None:
         yield "  " + colour(words("nodes.drained", why=node.drained), "yellow")
+    if node.labels:
+        yield "  " + words("nodes.labels", labels=", ".join(node.labels))
     room = words(
         "nodes.room",
         cpus=node.cpus,

@@ -20,10 +20,9 @@ from .screen import clean
 
 COMMANDS = (
     "up", "down", "submit", "ls", "show", "why", "top", "logs", "wait", "cancel", "hold", "release", "edit",
-    "move", "resubmit", "requeue", "delete", "export", "nodes", "drain", "resume", "notify", "pause",
-    "announce", "settings", "audit", "server-log", "reset", "backup", "restore", "db",
-    "upgrade-check", "service", "config", "login", "logout", "me", "passwd", "token", "user", "help", "completion",
-    "version",
+    "move", "resubmit", "requeue", "delete", "export", "nodes", "drain", "resume", "notify", "queue", "team", "quota",
+    "pause", "announce", "settings", "audit", "server-log", "reset", "backup", "restore", "db", "upgrade-check", "service",
+    "config", "login", "logout", "me", "passwd", "token", "user", "help", "completion", "version",
 )  # fmt: skip
 """Each is a module here with a `command` in it; headings.py says where `stoker --help` lists it."""
 COMPLETE = "__complete"

@@ -24,6 +24,7 @@ from .errors import Refused, ServerUnreachable
 from .lab import Lab
 from .notices import Notices
 from .people import People
+from .queues import QueueVerbs
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -62,7 +63,7 @@ class StreamReset(NamedTuple):
     seq: int
 
 
-class Client(People, Notices, Lab):
+class Client(People, Notices, QueueVerbs, Lab):
     """A way to one server; a context manager. It belongs to one thread.
 
     url, token: the server and its token. Without them STOKER_URL and STOKER_TOKEN are asked, then

@@ -4,7 +4,8 @@
     ├── RequestError        the caller's mistake; the API answers 4xx
     │   ├── InvalidSpec     a field is wrong (names it)
     │   ├── NeverFits       no node could ever run it
-    │   ├── UnknownTask, UnknownNode, UnknownLog, UnknownPerson, UnknownChannel, UnknownSetting
+    │   ├── UnknownTask, UnknownNode, UnknownLog, UnknownPerson, UnknownChannel, UnknownSetting,
+    │   │   UnknownEntry
     │   ├── Conflict        it is not in a state for that
     │   │   └── StaleVersion    it was changed since it was read
     │   └── NotAllowed      who are you, or not yours
@@ -69,6 +70,12 @@ class UnknownChannel(RequestError):
 
 class UnknownSetting(RequestError):
     code = "no_such_setting"
+
+
+class UnknownEntry(RequestError):
+    """A queue or a team that is not there."""
+
+    code = "not_found"
 
 
 class Conflict(RequestError):

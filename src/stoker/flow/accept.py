@@ -50,19 +50,23 @@ def accept(flow: Flow, owner: str, spec: TaskSpec, prefix: str = "", *, by: str 
     """
     try:
         check(spec)
-        queue = _queue_of(flow, owner, spec, by)
-        spec = _limited(spec, queue)
-    except (InvalidSpec, NotAllowed) as error:
+        return admit(flow, owner, spec, by=by)
+    except (InvalidSpec, NotAllowed, NeverFits) as error:
         error.field = prefix + error.field
         raise
+
+
+def admit(flow: Flow, owner: str, spec: TaskSpec, *, by: str = "") -> Accepted:
+    """The same as far as its queue, its owner and the nodes are concerned."""
+    queue = _queue_of(flow, owner, spec, by)
+    spec = _limited(spec, queue)
     needs = needs_of(spec)
-    _check_quota(flow, owner, queue, needs, prefix)
+    _check_quota(flow, owner, queue, needs)
     if (queue.name, needs) not in flow.possible:
         never = never_fits(needs, flow.view.rooms, queue)
         if never is not None:
             reason = never.reasons[0]
-            field = prefix + FIELD.get(reason.code, "gpus")
-            raise NeverFits(reason.code, field=field, **reason.values)
+            raise NeverFits(reason.code, field=FIELD.get(reason.code, "gpus"), **reason.values)
         flow.possible.add((queue.name, needs))
     return Accepted(spec, needs)
 
@@ -122,8 +126,8 @@ def _limited(spec: TaskSpec, queue: Queue) -> TaskSpec:
     return spec
 
 
-def _check_quota(flow: Flow, owner: str, queue: Queue, needs: Needs, prefix: str) -> None:
+def _check_quota(flow: Flow, owner: str, queue: Queue, needs: Needs) -> None:
     """What exceeds a limit all by itself would wait until somebody raises that."""
     never = never_within(flow.policy, owner, queue, needs.cards)
     if never is not None:
-        raise NeverFits(never.code, field=f"{prefix}gpus", **never.values)
+        raise NeverFits(never.code, field="gpus", **never.values)

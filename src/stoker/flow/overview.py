@@ -12,6 +12,7 @@ from stoker.domain.lifecycle import LIVE, WAITING, State, Task
 from stoker.domain.node import Gpu
 from stoker.domain.sweep import is_array
 from stoker.engines.base import CardUse
+from stoker.lab.queues import labels_of
 from stoker.scheduler import explain as explaining
 from stoker.scheduler.explain import Estimate, Explanation, Suggestion
 from stoker.scheduler.fit import Reason
@@ -155,6 +156,7 @@ def _node(flow: Flow, name: str, room: Room, kept: dict[str, Reservation]) -> No
         since=state.since,
         why=room.drained or state.why,
         drained=room.drained or None,
+        labels=labels_of(flow.book, room.node.name),
         cpus=room.node.cpus,
         cpus_held=room.cpus_held,
         memory_mib=room.node.memory_mib,

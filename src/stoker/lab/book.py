@@ -19,6 +19,7 @@ from stoker.domain.notice import Channel, MailServer
 from stoker.domain.person import Credential, Person, Tries
 from stoker.domain.queue import Queue, Team
 from stoker.domain.rules import Announcement, NodeNote, Pause, Rules
+from stoker.scheduler.needs import DEFAULT_QUEUE
 from stoker.store.base import Act, Amendment, LabStore
 
 log = logging.getLogger("stoker.lab")
@@ -62,9 +63,16 @@ class Remove(NamedTuple):
 
 class Book:
     def __init__(
-        self, store: LabStore, defaults: Rules | None = None, built_in: Rules | None = None
+        self,
+        store: LabStore,
+        defaults: Rules | None = None,
+        built_in: Rules | None = None,
+        *,
+        queues: Mapping[str, Queue] | None = None,
     ) -> None:
         self.store = store
+        self.configured = dict(queues or {})
+        """Queues that there are whatever anybody decides here; what is decided counts more."""
         self.built_in = built_in or Rules()
         """Settings as Stoker comes with them."""
         self.defaults = defaults or self.built_in
@@ -73,6 +81,7 @@ class Book:
         self._values: dict[str, dict[str, Any]] = {kind: {} for kind in (*KINDS, RULE)}
         self._versions: dict[tuple[str, str], int] = {}
         self._listeners: list[Listener] = []
+        self._queues = self._all_queues()
         self.deciding = asyncio.Lock()
         """Held by whoever looks at other entries before changing one: the last admin, a name that
         is taken."""
@@ -86,6 +95,7 @@ class Book:
                 self._values[entry.kind][entry.name] = _decoded(entry.kind, entry.body)
             self._versions[entry.kind, entry.name] = entry.version
         self.rules = self._effective()
+        self._queues = self._all_queues()
 
     @property
     def people(self) -> Mapping[str, Person]:
@@ -97,7 +107,8 @@ class Book:
 
     @property
     def queues(self) -> Mapping[str, Queue]:
-        return self._values["queue"]
+        """All there are, the default one among them."""
+        return self._queues
 
     @property
     def nodes(self) -> Mapping[str, NodeNote]:
@@ -154,6 +165,7 @@ class Book:
                 self._versions.pop((change.kind, change.name), None)
         if any(change.kind == RULE for change in changes):
             self.rules = self._effective()
+        self._queues = self._all_queues()
         kinds = frozenset(change.kind for change in changes)
         for listener in self._listeners:
             listener(kinds)
@@ -180,6 +192,10 @@ class Book:
             body=msgspec.json.encode(change.value).decode(),
             secret=change.secret,
         )
+
+    def _all_queues(self) -> dict[str, Queue]:
+        usual = {DEFAULT_QUEUE: Queue(name=DEFAULT_QUEUE)}
+        return usual | self.configured | self._values["queue"]
 
     def _effective(self) -> Rules:
         return structs.replace(self.defaults, **self._values[RULE])

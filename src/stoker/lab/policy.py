@@ -5,7 +5,6 @@ from __future__ import annotations
 from msgspec import structs
 
 from stoker.domain.queue import Queue
-from stoker.scheduler.needs import DEFAULT_QUEUE
 from stoker.scheduler.policy import Policy
 
 from .book import Book
@@ -16,9 +15,7 @@ POLICY_KINDS = frozenset({"person", "team", "queue", "node", "rule"})
 
 def policy_of(book: Book) -> Policy:
     rules = book.rules
-    queues = {DEFAULT_QUEUE: Queue(name=DEFAULT_QUEUE)} | {
-        name: _placed(book, queue) for name, queue in book.queues.items()
-    }
+    queues = {name: _placed(book, queue) for name, queue in book.queues.items()}
     people = book.people.values()
     return Policy(
         order=rules.policy,

@@ -197,6 +197,8 @@ def _phrases(key: str, language: str) -> Mapping[str, str]:
         return _of_people(language)
     if key.partition(".")[0] in _ADMIN:
         return _of_admin(language)
+    if key.startswith(_QUEUES):
+        return _of_queues(language)
     if language == "zh":
         from .zh_cli import PHRASES  # noqa: PLC0415 - one language is enough
     else:
@@ -239,6 +241,20 @@ def _of_admin(language: str) -> Mapping[str, str]:
         from .zh_admin import PHRASES  # noqa: PLC0415 - one language is enough
     else:
         from .en_admin import PHRASES  # noqa: PLC0415
+    return PHRASES
+
+
+_QUEUES = (
+    "queue.", "team.", "quota.", "help.queue-", "help.team-", "help.quota-", "help.nodes-",
+    "opt.queue-", "opt.team-", "opt.quota-", "opt.nodes-",
+)  # fmt: skip
+
+
+def _of_queues(language: str) -> Mapping[str, str]:
+    if language == "zh":
+        from .zh_queues import PHRASES  # noqa: PLC0415 - one language is enough
+    else:
+        from .en_queues import PHRASES  # noqa: PLC0415
     return PHRASES
 
 

@@ -93,6 +93,48 @@ EXAMPLES: dict[str, str] = {
         "stoker nodes\n"
         "stoker nodes --json | jq '.[].cards[].utilisation'  # for a program"
     ),
+    "help.queue.examples": (
+        "stoker queue ls\n"
+        "stoker submit -q debug -g 1 -- python test.py  # short tests go first"
+    ),
+    "help.queue-ls.examples": "stoker queue ls\nstoker queue ls --json | jq '.[].name'  # for a program",
+    "help.queue-show.examples": "stoker queue show debug\nstoker queue show debug --json",
+    "help.queue-add.examples": (
+        "stoker queue add debug --longest 15m --default-limit 15m --priority 10\n"
+        "stoker queue add vision --teams vision --most-cards 8  # for one team, 8 GPUs\n"
+        "stoker queue add big --models A100 --labels nvlink --spread"
+    ),
+    "help.queue-edit.examples": (
+        "stoker queue edit debug --most-cards-each 2\n"
+        "stoker queue edit debug --longest none  # any time limit\n"
+        "stoker queue edit vision --people ana,bo --teams none"
+    ),
+    "help.queue-rm.examples": (
+        "stoker queue rm old\n"
+        "stoker queue rm old --move-to default  # what waits goes there"
+    ),
+    "help.team.examples": "stoker team ls\nstoker team add vision --add ana,bo --most-cards 8",
+    "help.team-ls.examples": "stoker team ls\nstoker team ls --json  # for a program",
+    "help.team-add.examples": (
+        "stoker team add vision\n"
+        "stoker team add vision --add ana,bo --most-cards 8  # 8 GPUs together"
+    ),
+    "help.team-edit.examples": (
+        "stoker team edit vision --add cy --remove bo\n"
+        "stoker team edit vision --most-cards none  # no quota"
+    ),
+    "help.team-rm.examples": "stoker team rm vision\nstoker team rm vision --json  # for a program",
+    "help.quota.examples": "stoker quota ls\nstoker quota set ana 4  # 4 GPUs at the same time",
+    "help.quota-ls.examples": "stoker quota ls\nstoker quota ls --json  # for a program",
+    "help.quota-set.examples": (
+        "stoker quota set ana 4  # 4 GPUs at the same time\n"
+        "stoker quota set ana none\n"
+        "stoker quota set --team vision 8"
+    ),
+    "help.nodes-label.examples": (
+        "stoker nodes label lab1 --add nvlink --add a100\n"
+        "stoker nodes label lab1 --remove nvlink  # one label less"
+    ),
     "help.drain.examples": (
         "stoker drain lab1\n"
         "stoker drain lab1 --why 'new driver on Friday'"

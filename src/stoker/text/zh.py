@@ -569,6 +569,7 @@ TEXTS: dict[str, str] = {
     "setting.least_uid": "使用 root 执行端时：不以 uid 更小的账号运行任务",
     "setting.keep_days": "已结束的任务及其输出保留这么多天后删除；0 为永久保留",
     "setting.keep_tasks": "只保留最近结束的这么多个任务；0 为不限",
+    "setting.queues": "一开始就有的队列，每个是一张表 [queues.名称]；之后用 `stoker queue` 修改的优先",
     "setting.log_level": "debug、info、warning 或 error",
     "setting.policy": "谁先运行：balance（均衡）、fifo（先到先运行）或 fairshare（历史公平）",
     "setting.gpu_slots": "一块 GPU 上可同时运行的独占任务数，1 到 64",

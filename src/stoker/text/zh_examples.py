@@ -93,6 +93,48 @@ EXAMPLES: dict[str, str] = {
         "stoker nodes\n"
         "stoker nodes --json | jq '.[].cards[].utilisation'  # 供程序使用"
     ),
+    "help.queue.examples": (
+        "stoker queue ls\n"
+        "stoker submit -q debug -g 1 -- python test.py  # 短测试优先"
+    ),
+    "help.queue-ls.examples": "stoker queue ls\nstoker queue ls --json | jq '.[].name'  # 供程序使用",
+    "help.queue-show.examples": "stoker queue show debug\nstoker queue show debug --json  # 供程序使用",
+    "help.queue-add.examples": (
+        "stoker queue add debug --longest 15m --default-limit 15m --priority 10\n"
+        "stoker queue add vision --teams vision --most-cards 8  # 供一个小组使用，8 块 GPU\n"
+        "stoker queue add big --models A100 --labels nvlink --spread"
+    ),
+    "help.queue-edit.examples": (
+        "stoker queue edit debug --most-cards-each 2\n"
+        "stoker queue edit debug --longest none  # 不限时限\n"
+        "stoker queue edit vision --people ana,bo --teams none"
+    ),
+    "help.queue-rm.examples": (
+        "stoker queue rm old\n"
+        "stoker queue rm old --move-to default  # 等待的任务移到那里"
+    ),
+    "help.team.examples": "stoker team ls\nstoker team add vision --add ana,bo --most-cards 8  # 合计 8 块",
+    "help.team-ls.examples": "stoker team ls\nstoker team ls --json  # 供程序使用",
+    "help.team-add.examples": (
+        "stoker team add vision\n"
+        "stoker team add vision --add ana,bo --most-cards 8  # 合计 8 块 GPU"
+    ),
+    "help.team-edit.examples": (
+        "stoker team edit vision --add cy --remove bo\n"
+        "stoker team edit vision --most-cards none  # 取消配额"
+    ),
+    "help.team-rm.examples": "stoker team rm vision\nstoker team rm vision --json  # 供程序使用",
+    "help.quota.examples": "stoker quota ls\nstoker quota set ana 4  # 同时 4 块 GPU",
+    "help.quota-ls.examples": "stoker quota ls\nstoker quota ls --json  # 供程序使用",
+    "help.quota-set.examples": (
+        "stoker quota set ana 4  # 同时 4 块 GPU\n"
+        "stoker quota set ana none\n"
+        "stoker quota set --team vision 8"
+    ),
+    "help.nodes-label.examples": (
+        "stoker nodes label lab1 --add nvlink --add a100\n"
+        "stoker nodes label lab1 --remove nvlink  # 去掉一个标签"
+    ),
     "help.drain.examples": (
         "stoker drain lab1\n"
         "stoker drain lab1 --why '周五更换驱动'"

@@ -80,8 +80,8 @@ def our_words(line: str) -> list[str]:
 def parse(words: list[str]) -> None:
     """As click would, without doing it."""
     command: click.Command = stoker
-    ctx = click.Context(stoker, info_name="stoker")
-    while isinstance(command, click.Group) and words:  # some do something by themselves
+    ctx = outer = click.Context(stoker, info_name="stoker")
+    while isinstance(command, click.Group) and words and not words[0].startswith("-"):
         name, found, words = command.resolve_command(ctx, words)
         assert found is not None
         command, outer, ctx = found, ctx, click.Context(found, parent=ctx, info_name=name)

@@ -26,6 +26,7 @@ from stoker.text import (
     en_examples,
     en_notices,
     en_people,
+    en_queues,
     en_top,
     knows_phrase,
     zh,
@@ -34,6 +35,7 @@ from stoker.text import (
     zh_examples,
     zh_notices,
     zh_people,
+    zh_queues,
     zh_top,
 )
 
@@ -46,6 +48,7 @@ CATALOGUES = [
     (en_people.PHRASES, zh_people.PHRASES),
     (en_notices.PHRASES, zh_notices.PHRASES),
     (en_admin.PHRASES, zh_admin.PHRASES),
+    (en_queues.PHRASES, zh_queues.PHRASES),
     (en_examples.EXAMPLES, zh_examples.EXAMPLES),
 ]
 SPOKEN = (
@@ -54,6 +57,7 @@ SPOKEN = (
     | en_people.PHRASES
     | en_notices.PHRASES
     | en_admin.PHRASES
+    | en_queues.PHRASES
     | en_examples.EXAMPLES
 )
 """Everything the command line says."""
