@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from importlib import import_module
 from typing import Any
 
 from typing_extensions import override
@@ -187,80 +188,21 @@ def _catalogue(language: str) -> Mapping[str, str]:
 
 def _phrases(key: str, language: str) -> Mapping[str, str]:
     """Where the key's sentence is. What few commands need has a catalogue of its own."""
-    if key.startswith("top."):
-        return _of_top(language)
-    if key.startswith(("notice.", "notify.")):
-        return _of_notices(language)
+    name = next((name for name, begins in _APART.items() if key.startswith(begins)), "cli")
     if key.endswith(".examples"):
-        return _examples(language)
-    if key.startswith(_ABOUT_PEOPLE):
-        return _of_people(language)
-    if key.partition(".")[0] in _ADMIN:
-        return _of_admin(language)
-    if key.startswith(_QUEUES):
-        return _of_queues(language)
-    if language == "zh":
-        from .zh_cli import PHRASES  # noqa: PLC0415 - one language is enough
-    else:
-        from .en_cli import PHRASES  # noqa: PLC0415
-    return PHRASES
+        name = "examples"
+    found: Mapping[str, str] = import_module(f".{language}_{name}", __name__).PHRASES
+    return found
 
 
-_ABOUT_PEOPLE = ("people.", "help.user_", "help.token_", "help.me_")
-
-
-def _of_people(language: str) -> Mapping[str, str]:
-    if language == "zh":
-        from .zh_people import PHRASES  # noqa: PLC0415 - one language is enough
-    else:
-        from .en_people import PHRASES  # noqa: PLC0415
-    return PHRASES
-
-
-def _of_top(language: str) -> Mapping[str, str]:
-    if language == "zh":
-        from .zh_top import PHRASES  # noqa: PLC0415 - one language is enough
-    else:
-        from .en_top import PHRASES  # noqa: PLC0415
-    return PHRASES
-
-
-def _of_notices(language: str) -> Mapping[str, str]:
-    if language == "zh":
-        from .zh_notices import PHRASES  # noqa: PLC0415 - one language is enough
-    else:
-        from .en_notices import PHRASES  # noqa: PLC0415
-    return PHRASES
-
-
-_ADMIN = frozenset({"heard", "pause", "announce", "settings", "audit", "serverlog", "news"})
-
-
-def _of_admin(language: str) -> Mapping[str, str]:
-    if language == "zh":
-        from .zh_admin import PHRASES  # noqa: PLC0415 - one language is enough
-    else:
-        from .en_admin import PHRASES  # noqa: PLC0415
-    return PHRASES
-
-
-_QUEUES = (
-    "queue.", "team.", "quota.", "help.queue-", "help.team-", "help.quota-", "help.nodes-",
-    "opt.queue-", "opt.team-", "opt.quota-", "opt.nodes-",
-)  # fmt: skip
-
-
-def _of_queues(language: str) -> Mapping[str, str]:
-    if language == "zh":
-        from .zh_queues import PHRASES  # noqa: PLC0415 - one language is enough
-    else:
-        from .en_queues import PHRASES  # noqa: PLC0415
-    return PHRASES
-
-
-def _examples(language: str) -> Mapping[str, str]:
-    if language == "zh":
-        from .zh_examples import EXAMPLES  # noqa: PLC0415 - one language is enough
-    else:
-        from .en_examples import EXAMPLES  # noqa: PLC0415
-    return EXAMPLES
+_APART: dict[str, tuple[str, ...]] = {
+    "top": ("top.",),
+    "notices": ("notice.", "notify."),
+    "people": ("people.", "help.user_", "help.token_", "help.me_"),
+    "admin": ("heard.", "pause.", "announce.", "settings.", "audit.", "serverlog.", "news."),
+    "queues": (
+        "queue.", "team.", "quota.", "help.queue-", "help.team-", "help.quota-", "help.nodes-",
+        "opt.queue-", "opt.team-", "opt.quota-", "opt.nodes-",
+    ),
+}  # fmt: skip
+"""Catalogues beside the command line's own, by how their keys begin. One language is loaded."""

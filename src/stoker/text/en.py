@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from .en_access import TEXTS as ACCESS
 from .en_accounts import TEXTS as ACCOUNTS
+from .en_queues import TEXTS as QUEUES
 
 TEXTS: dict[str, str] = {
     # ---- anything
@@ -330,6 +331,7 @@ TEXTS: dict[str, str] = {
     "account_expired": "This account could be used until {day}.",
     "account_expired.hint": "Ask an admin of this Stoker to extend it.",
     **ACCOUNTS,
+    **QUEUES,
     "password_must_change": "Choose a password of your own first.",
     "password_must_change.hint": "Run: stoker passwd",
     "password_again": "This needs your password again: it was given more than 15 minutes ago.",

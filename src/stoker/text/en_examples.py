@@ -5,7 +5,7 @@ One example per line, as it is typed; after two blanks and `#` what it is for. A
 
 from __future__ import annotations
 
-EXAMPLES: dict[str, str] = {
+PHRASES: dict[str, str] = {
     "help.up.examples": (
         "stoker up  # in the foreground; Ctrl-C ends the server\n"
         "stoker up --detach --simulate-gpus 4  # try it without GPUs\n"

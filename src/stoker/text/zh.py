@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from .zh_access import TEXTS as ACCESS
 from .zh_accounts import TEXTS as ACCOUNTS
+from .zh_queues import TEXTS as QUEUES
 
 TEXTS: dict[str, str] = {
     # ---- 通用
@@ -329,6 +330,7 @@ TEXTS: dict[str, str] = {
     "account_expired": "该账号的有效期到 {day} 为止。",
     "account_expired.hint": "请联系管理员延长。",
     **ACCOUNTS,
+    **QUEUES,
     "password_must_change": "请先设置自己的密码。",
     "password_must_change.hint": "运行：stoker passwd",
     "password_again": "距上次输入密码已超过 15 分钟，需要再次输入。",

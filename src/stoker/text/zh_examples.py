@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-EXAMPLES: dict[str, str] = {
+PHRASES: dict[str, str] = {
     "help.up.examples": (
         "stoker up  # 在前台运行；Ctrl-C 停止服务器\n"
         "stoker up --detach --simulate-gpus 4  # 没有 GPU 也可试用\n"

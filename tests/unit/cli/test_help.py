@@ -13,7 +13,7 @@ from stoker.cli.run import COMMANDS, run, stoker
 from stoker.cli.screen import width
 from stoker.text import en_examples, zh_examples
 
-CATALOGUES = {"en": en_examples.EXAMPLES, "zh": zh_examples.EXAMPLES}
+CATALOGUES = {"en": en_examples.PHRASES, "zh": zh_examples.PHRASES}
 OPERATORS = set("|&;<>()")
 FEWEST, MOST = 2, 7
 
@@ -33,7 +33,7 @@ def test_every_command_has_examples_that_parse(name: str, language: str) -> None
         assert width(line) <= 78, "too long for a terminal"
 
 
-BELOW = sorted({key.split(".")[1] for key in en_examples.EXAMPLES} - set(COMMANDS))
+BELOW = sorted({key.split(".")[1] for key in en_examples.PHRASES} - set(COMMANDS))
 
 
 @pytest.mark.parametrize("language", CATALOGUES)

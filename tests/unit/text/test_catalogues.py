@@ -49,7 +49,7 @@ CATALOGUES = [
     (en_notices.PHRASES, zh_notices.PHRASES),
     (en_admin.PHRASES, zh_admin.PHRASES),
     (en_queues.PHRASES, zh_queues.PHRASES),
-    (en_examples.EXAMPLES, zh_examples.EXAMPLES),
+    (en_examples.PHRASES, zh_examples.PHRASES),
 ]
 SPOKEN = (
     en_cli.PHRASES
@@ -58,7 +58,7 @@ SPOKEN = (
     | en_notices.PHRASES
     | en_admin.PHRASES
     | en_queues.PHRASES
-    | en_examples.EXAMPLES
+    | en_examples.PHRASES
 )
 """Everything the command line says."""
 DECLARED = ("field.", "setting.", "rule.")
