@@ -49,6 +49,16 @@ class Move(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The task that `before` and `after` are about."""
 
 
+class Extension(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Another time limit: exactly one of these."""
+
+    time_limit_s: Annotated[int, Meta(ge=1, le=10**9)] | None = None
+    """From its start on, in seconds."""
+    add_s: Annotated[int, Meta(ge=1, le=10**9)] | None = None
+    """So many seconds more than now."""
+    no_limit: bool = False
+
+
 class DrainWish(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     why: Annotated[str, Meta(max_length=MOST_WHY)] = ""
     """Shown to everybody whose task waits for the node."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from msgspec import structs
 
 from stoker.domain.attempt import Attempt
 from stoker.domain.errors import EngineRefused, EngineUnreachable, UnknownLog
@@ -23,6 +24,7 @@ from stoker.engines.base import (
     AttemptLost,
     AttemptStarted,
     Engine,
+    ExtendOrder,
     Fact,
     LaunchOrder,
     LiveAttempt,
@@ -246,6 +248,47 @@ async def test_a_new_server_finds_what_the_old_one_began(
     engine.stop([StopOrder(attempt=running.attempt, cause="cancel", grace_s=1)])
     assert (await bench.until(AttemptEnded, running.attempt.id)).end.outcome == "cancelled"
     assert bench.runs() == 3
+    await engine.close()
+
+
+async def test_a_limit_ends_it_unless_it_was_extended_before(bench: Bench) -> None:
+    spec = structs.replace(script(bench, "sleep 600"), time_limit_s=2)
+    short, long = bench.order(spec), bench.order(spec)
+    bench.engine.launch([short, long])
+    for order in (short, long):
+        await bench.until(AttemptStarted, order.attempt.id)
+    more = ExtendOrder(attempt=long.attempt, time_limit_s=600, serial=2)
+    for _ in range(3):
+        bench.engine.extend([more])
+
+    end = await bench.until(AttemptEnded, short.attempt.id)
+
+    assert (end.end.outcome, end.end.reason) == ("timed_out", "time_limit")
+    assert not [f for f in bench.seen if isinstance(f, AttemptEnded) and f is not end]
+    # And it may be shortened, too.
+    bench.engine.extend([ExtendOrder(attempt=long.attempt, time_limit_s=1, serial=3)])
+    assert (await bench.until(AttemptEnded, long.attempt.id)).end.outcome == "timed_out"
+    bench.engine.extend([more])  # too late: nobody minds
+
+
+async def test_a_limit_that_never_arrived_is_said_again_by_a_new_server(
+    bench: Bench, tmp_path: Path
+) -> None:
+    spec = structs.replace(script(bench, "sleep 600"), time_limit_s=600)
+    order = bench.order(spec)
+    bench.engine.launch([order])
+    await bench.until(AttemptStarted, order.attempt.id)
+    engine = bench.engine
+    await engine.close()
+    if isinstance(engine, FleetEngine):
+        engine, _ = fleet(tmp_path)
+        bench.engine = engine
+    extended = structs.replace(order, spec=structs.replace(spec, time_limit_s=1))
+    engine.reconcile([live(extended, State.RUNNING)])
+    await engine.start(epoch=2)
+    bench.facts, bench.seen = engine.facts(), []
+
+    assert (await bench.until(AttemptEnded, order.attempt.id)).end.outcome == "timed_out"
     await engine.close()
 
 

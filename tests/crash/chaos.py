@@ -56,6 +56,12 @@ class Chaos:
             self.submitted += len(specs)
         if self._open and self.random.random() < 0.2:
             self.others["cancels"] += self.site.cancel(self.random.choice(self._open))
+        if self._open and self.random.random() < 0.2:
+            self.others["limits"] += self._extend(self.random.choice(self._open))
+
+    def _extend(self, id: str) -> bool:
+        """Another limit, longer than most tasks take and than the shortest limit."""
+        return self.site.extend(id, time_limit_s=self.random.choice((2, 3)))
 
     def _spec(self) -> dict[str, Any]:
         pick, chance = self.random.choice, self.random.random

@@ -152,6 +152,12 @@ class Site:
         self.history.answers.append(Answer("cancel", id, boottime_ns()))
         return True
 
+    def extend(self, id: str, **wish: int) -> bool:
+        """True when it was acknowledged; False when it has ended, or has no limit."""
+        status, said = self.ask("POST", f"/tasks/{id}/extend", wish)
+        assert status in (200, 409), said
+        return status == 200
+
     def task(self, id: str) -> dict[str, Any]:
         _, said = self.ask("GET", f"/tasks/{id}")
         task: dict[str, Any] = said["task"]

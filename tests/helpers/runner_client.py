@@ -27,6 +27,7 @@ from stoker.runner.attach import connect
 from stoker.runner.ending import Snapshot, marker
 from stoker.runner.identity import Process, send, stat
 from stoker.runner.protocol import (
+    Extend,
     Forget,
     Greeting,
     Hello,
@@ -295,6 +296,10 @@ class Client:
     def stop(self, launch: Launch, cause: str = "cancel", grace_s: float = 10.0) -> None:
         """Order the end of a part."""
         self.send(Stop(*self._name(launch), cause=cause, grace_s=grace_s))
+
+    def extend(self, launch: Launch, limit_s: int | None, serial: int = 1) -> None:
+        """Another time limit."""
+        self.send(Extend(*self._name(launch), limit_s, serial))
 
     def forget(self, launch: Launch) -> None:
         """Let the spool drop a part."""

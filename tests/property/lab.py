@@ -136,6 +136,11 @@ class Lab:
         self._tell(lambda view: view.started(attempt, self.now))
         self.world.runs[attempt] = replace(self.world.runs[attempt], since=self.now)
 
+    def extended(self, attempt: str, limit_s: int | None) -> None:
+        self.story.append(f"{attempt} may run for {limit_s}")
+        self._tell(lambda view: view.extended(attempt, limit_s))
+        self.world.runs[attempt] = replace(self.world.runs[attempt], limit=limit_s)
+
     def free(self, attempt: str) -> None:
         self.story.append(f"{attempt} ended")
         self._tell(lambda view: view.free(attempt))

@@ -14,6 +14,7 @@ from stoker.domain.event import (
     Ended,
     Event,
     Held,
+    LimitExtended,
     Moved,
     Placed,
     Released,
@@ -71,6 +72,8 @@ def possible(task: Task, kind: type[Event]) -> bool:
         return task.is_array
     if kind is StopRequested and task.state is State.STOPPING:
         return task.stop_cause == "requeue"
+    if kind is LimitExtended and task.state is State.STOPPING:
+        return task.stop_cause == "requeue"
     return True
 
 
@@ -101,6 +104,9 @@ def an_event(draw: st.DrawFn, task: Task, kind: type[Event], number: int) -> Eve
             spec=structs.replace(task.spec, name=f"n{number}", after=draw(AFTERS)),
         ),
         Moved: lambda: Moved(at=NOON, by="ana", position=draw(st.integers(-5, 5))),
+        LimitExtended: lambda: LimitExtended(
+            at=NOON, by="ana", time_limit_s=draw(st.sampled_from([None, 60, 3600]))
+        ),
         Waived: lambda: Waived(at=NOON, by="ana"),
     }  # fmt: skip
     return makers[kind]()
@@ -213,8 +219,11 @@ def test_only_edits_change_the_spec_and_only_moves_the_position(
     _, events = life
     steps = lives(*life)
     for before, after, event in zip(steps, steps[1:], events[1:], strict=False):
-        assert (before.spec == after.spec) or isinstance(event, Edited)
+        assert (before.spec == after.spec) or isinstance(event, Edited | LimitExtended)
+        if isinstance(event, LimitExtended):
+            limited = structs.replace(before.spec, time_limit_s=event.time_limit_s)
+            assert after.spec == limited
         assert (before.position == after.position) or isinstance(event, Moved)
         assert (before.anyway == after.anyway) or isinstance(event, Edited | Waived)
-        if isinstance(event, Edited | Moved | Waived):
+        if isinstance(event, Edited | Moved | Waived | LimitExtended):
             assert after.state is before.state

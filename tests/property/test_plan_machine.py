@@ -172,6 +172,12 @@ class Histories(RuleBasedStateMachine):
         self.lab.started(self._attempt(data))
 
     @precondition(lambda self: self.lab.world.runs)
+    @rule(data=st.data(), limit_s=st.sampled_from([None, MINUTE, HOUR, 5 * HOUR]))
+    def extended(self, data: st.DataObject, limit_s: int | None) -> None:
+        """A person has given it another time limit."""
+        self.lab.extended(self._attempt(data), limit_s)
+
+    @precondition(lambda self: self.lab.world.runs)
     @rule(data=st.data(), outcome=outcomes)
     def finish(self, data: st.DataObject, outcome: str) -> None:
         attempt = self._attempt(data)

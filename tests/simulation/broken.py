@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from typing import Any
 from unittest import mock
@@ -61,6 +61,12 @@ def mutant(
         return make
 
     return note
+
+
+@contextmanager
+def _both(one: Patch, other: Patch) -> Iterator[None]:
+    with one, other:
+        yield
 
 
 def _always(answer: Any) -> Callable[..., Any]:
@@ -153,6 +159,32 @@ def _cancel_forgotten_at_restart() -> Patch:
             for expected in link.expected.values():
                 expected.started = expected.started or expected.stop is not None
                 expected.stop = None
+
+    return mock.patch.object(FleetEngine, "reconcile", reconcile)
+
+
+@mutant("limit-never-said", "again")
+def _limit_never_said() -> Patch:
+    """Another time limit is recorded and nobody hears of it."""
+
+    def has_heard(_order: Any, _seen: Any) -> bool:
+        return True
+
+    quiet = mock.patch.object(Link, "extend", _always(None))
+    deaf = mock.patch("stoker.engines.fleet.link.has_heard", has_heard)
+    return _both(quiet, deaf)
+
+
+@mutant("limit-forgotten-at-restart", "again", 26)
+def _limit_forgotten_at_restart() -> Patch:
+    """The server that recorded it dies, and the next one does not say it."""
+    real = FleetEngine.reconcile
+
+    def reconcile(engine: FleetEngine, attempts: Any) -> None:
+        real(engine, attempts)
+        for link in engine.links.values():
+            for expected in link.expected.values():
+                expected.extend = None
 
     return mock.patch.object(FleetEngine, "reconcile", reconcile)
 

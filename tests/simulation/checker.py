@@ -38,8 +38,9 @@ class Checker:
         policy: Policy,
         time: Callable[[], float],
         incarnation: Callable[[str], Incarnation],
+        could_have_heard: Callable[[str, float], bool],
     ) -> None:
-        self._incarnation = incarnation
+        self._incarnation, self._could_have_heard = incarnation, could_have_heard
         self._history, self._records, self._truth = history, records, truth
         self._nodes, self._time = nodes, time
         self._gpus = {gpu.uuid: gpu for node in nodes.values() for gpu in node.gpus}
@@ -58,6 +59,7 @@ class Checker:
         self._refused_names: set[str] = set()
         truth.on_begin = self.began
         truth.on_over = self.over
+        truth.on_limit = self.at_limit
 
     def broken(self, rule: str, what: str) -> None:
         self._history.broken(rule, what)
@@ -388,6 +390,16 @@ class Checker:
             elif recorded.spec.mode == "shared" and exclusive:
                 self.broken("R5", f"a shared and an exclusive task run on {uuid}")
 
+    def at_limit(self, process: Process, limit_s: float) -> None:
+        """A limit counts only if it is the one that is recorded, or the word could not be there."""
+        self._history.add(f"limit {process.task} {process.attempt[:8]} {limit_s:g}")
+        recorded = self._records.attempts.get(process.attempt)
+        if recorded is None or recorded.over is not None or recorded.limit_s == limit_s:
+            return
+        longer = recorded.limit_s is None or recorded.limit_s > limit_s
+        if longer and self._could_have_heard(process.node, recorded.limit_since):
+            self.broken("limit", f"task {recorded.key} was stopped after {limit_s:g} s, too early")
+
     def over(self, process: Process) -> None:
         self._history.add(f"over {process.task} {process.attempt[:8]} on {process.node}")
 
@@ -424,6 +436,17 @@ class Checker:
                 continue
             if has_heard(attempt.allocation.node, id, attempt.stop_asked) is False:
                 self.broken("R7", f"task {attempt.key} was to be stopped and runs on")
+
+    def limits_hold(self, is_supervised: Callable[[str, str], bool]) -> None:
+        """Nothing runs past its limit for longer than its node needs to hear of it."""
+        for id, attempt in self._records.live.items():
+            process = self._truth.alive.get(id)
+            if process is None or attempt.limit_s is None or attempt.stop_asked is not None:
+                continue
+            ends = max(process.began + attempt.limit_s, attempt.limit_since)
+            heard = self._could_have_heard(process.node, ends + attempt.spec.grace_s)
+            if heard and not process.stuck and is_supervised(process.node, id):
+                self.broken("limit", f"task {attempt.key} runs past its limit")
 
     def knows_what_is_recorded(
         self, taken: set[str], live: set[str], in_line: set[TaskKey]

@@ -14,7 +14,13 @@ from .node import SimulatedNode
 from .truth import Truth
 from .wire import Weather
 
-POINTS = (killpoint.PLACE, killpoint.PLACED, killpoint.COLLECT, killpoint.COLLECTED)
+POINTS = (
+    killpoint.PLACE,
+    killpoint.PLACED,
+    killpoint.COLLECT,
+    killpoint.COLLECTED,
+    killpoint.EXTENDED,
+)
 
 
 LIFE_S, LOOP_S = 0.3, 15.0
@@ -27,6 +33,7 @@ KINDS = (
     "Started",
     "Requeued",
     "Ended",
+    "LimitExtended",
 )
 
 

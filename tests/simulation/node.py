@@ -56,7 +56,7 @@ class SimulatedNode:
         """When what was sent while it was slow has come."""
         self.foreign: dict[str, list[tuple[str, int]]] = {}
         """Card to (account, MiB) of processes that are not ours."""
-        self.spool = MemorySpool(lambda: self.incarnation, self._signalled)
+        self.spool = MemorySpool(lambda: self.incarnation, self._signalled, self._look_at_limit)
         self._start_runner()
         self._loop.call_later(RESCAN_S * rng.random(), self._rescan)
 
@@ -124,7 +124,7 @@ class SimulatedNode:
         for part in self.spool.records.values():
             self._truth.unknowable.setdefault(part.id, "spool_gone")
         self._spools += 1
-        self.spool = MemorySpool(lambda: self.incarnation, self._signalled)
+        self.spool = MemorySpool(lambda: self.incarnation, self._signalled, self._look_at_limit)
         self.runner_dies()
 
     def kill_supervisor(self, attempt: str) -> None:
@@ -138,11 +138,18 @@ class SimulatedNode:
         part = self._part(attempt)
         if part is None or not part.supervised or part.control is not None or part.stopping:
             return True
+        return False if self.could_have_heard(since) else None
+
+    def is_supervised(self, attempt: str) -> bool:
+        part = self._part(attempt)
+        return part is not None and part.supervised and part.exit is None
+
+    def could_have_heard(self, since: float) -> bool:
+        """Whether what was to be said to it then must have arrived by now."""
         greeted = [c.greeted for c in self.connections if c.is_open and not c.cut and c.greeted]
         if not greeted or not self.is_up or self._weather.lose or self.slow > 1:
-            return None
-        calm = max(*greeted, since, self._clear_at)
-        return None if self._loop.time() < calm + HEARD_S else False
+            return False
+        return self._loop.time() >= max(*greeted, since, self._clear_at) + HEARD_S
 
     def sample(self) -> None:
         """Tell what the cards look like."""
@@ -184,7 +191,7 @@ class SimulatedNode:
                 connection.to_server(self._hello())
                 connection.to_server(self._facts.all())
                 self.sample()
-            case protocol.Launch() | protocol.Stop() | protocol.Forget():
+            case protocol.Launch() | protocol.Stop() | protocol.Extend() | protocol.Forget():
                 refused = self._orders.carry_out(message, line)
                 if refused is not None:
                     connection.to_server(refused)
@@ -324,8 +331,19 @@ class SimulatedNode:
         code = int(part.rng.randrange(100) < behaviour.fails)
         end = Exit(cause="exit", code=code, ran_s=behaviour.run_s)
         self._after(part, behaviour.run_s, self._main_ended, end)
-        if launch.time_limit_s is not None:
-            self._after(part, launch.time_limit_s, self._end, "limit", launch.grace_s)
+        self._look_at_limit(part)
+
+    def _look_at_limit(self, part: Part) -> None:
+        """By the limit that holds at this moment; again when that one is due."""
+        process = self._truth.alive.get(part.id)
+        if not part.started_at or process is None or part.limit_s is None:
+            return
+        left = process.began + part.limit_s - self._loop.time()
+        if left > 1e-6:
+            self._after(part, left, self._look_at_limit)
+        elif not part.stopping:
+            self._truth.on_limit(process, part.limit_s)
+            self._end(part, "limit", part.launch.grace_s)
 
     def _signalled(self, part: Part) -> None:
         """A signal without a readable order means cancel."""

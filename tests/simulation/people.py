@@ -21,6 +21,7 @@ from stoker.domain.task import TaskSpec
 from stoker.flow import again, nodes, pause, queue, remove, retain, stop
 from stoker.flow import submit as submitting
 from stoker.flow.context import Clock, Flow, Retention
+from stoker.flow.extend import Wish, extend
 from stoker.flow.move import To
 
 from .capacity import Capacity
@@ -147,6 +148,18 @@ class People:
 
     async def _requeue(self, flow: Flow, server: Answering) -> Told:
         return await self._with_one(lambda key: queue.requeue(flow, key, "ana"))
+
+    async def _extend(self, flow: Flow, server: Answering) -> Told:
+        """Rather something that runs: more time, less, or any."""
+        rng = self._rng
+        running = [t.key for t in self._records.tasks.values() if t.state is State.RUNNING]
+        key = rng.choice(running) if running and rng.random() < 0.7 else self._pick(elements=True)
+        if key is None:
+            return _nothing
+        more, limit = rng.choice((None, None, 10, 100, 1000)), rng.choice((None, 5, 60, 300, 900))
+        wish = Wish(limit_s=limit, add_s=more, by="ana", beyond=rng.random() < 0.5)
+        await extend(flow, key, wish)
+        return lambda: f"{key} {wish.add_s} {wish.limit_s}"
 
     async def _delete(self, flow: Flow, server: Answering) -> Told:
         key = self._pick_predecessor() or self._pick()

@@ -10,7 +10,15 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from stoker.domain.event import Ended, Event, Placed, Requeued, Started, StopRequested
+from stoker.domain.event import (
+    Ended,
+    Event,
+    LimitExtended,
+    Placed,
+    Requeued,
+    Started,
+    StopRequested,
+)
 from stoker.domain.indices import Indices
 from stoker.domain.key import PLAIN, TaskKey
 from stoker.domain.lifecycle import LIVE, State, Task
@@ -32,6 +40,9 @@ class Recorded(Struct):
     placed: float
     started: bool = False
     stop_asked: float | None = None
+    limit_s: int | None = None
+    limit_since: float = 0.0
+    """Since when that is its limit."""
     over: float | None = None
     end: End | None = None
 
@@ -55,9 +66,13 @@ class Records:
                 recorded = Recorded(
                     task.key, task.owner, task.spec, event.allocation, event.incarnation, at
                 )
+                recorded.limit_s, recorded.limit_since = task.spec.time_limit_s, at
                 self.attempts[event.attempt] = self.live[event.attempt] = recorded
             case Started():
                 self.attempts[event.attempt].started = True
+            case LimitExtended() if task.attempt in self.live:
+                extended = self.live[task.attempt]
+                extended.limit_s, extended.limit_since = event.time_limit_s, at
             case StopRequested() if task.attempt in self.live:
                 self.live[task.attempt].stop_asked = at
             case Ended() | Requeued() if event.attempt is not None:

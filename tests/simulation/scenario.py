@@ -198,14 +198,14 @@ def _weather(rng: Random, theme: str) -> Weather:
 def _acts(theme: str) -> dict[str, int]:
     acts = {
         "submit": 90, "cancel": 20, "hold": 8, "release": 12, "edit": 10, "move": 10,
-        "requeue": 10, "delete": 8, "resubmit": 8, "drain": 4, "resume": 6, "policy": 3,
+        "requeue": 10, "extend": 14, "delete": 8, "resubmit": 8, "drain": 4, "resume": 6, "policy": 3,
     }  # fmt: skip
     if theme == "full":
         acts |= {"submit": 150, "cancel": 10, "requeue": 3, "drain": 1, "policy": 0, "edit": 3}
     if theme == "again":
         acts |= {"requeue": 60, "cancel": 30}
     if theme == "clock":
-        acts |= {"policy": 0}
+        acts |= {"policy": 0, "extend": 0}
     if theme == "arrays":
         acts |= {"delete": 20}
     if theme in ("arrays", "mixed"):

@@ -96,6 +96,7 @@ class Simulation:
             scenario.policy,
             loop.time,
             self._incarnation,
+            self._could_have_heard,
         )
         self.capacity = Capacity(self.records, self.truth, self._nodes)
         self.audit = Audit(self.history.broken)
@@ -177,6 +178,7 @@ class Simulation:
     def watch(self) -> None:
         """What must be true at any moment."""
         self.checker.stops_happen(self._has_heard_stop)
+        self.checker.limits_hold(lambda node, id: self.nodes[node].is_supervised(id))
         server = self.server
         if server is None or not server.is_ready or server.flow is None or server.writer is None:
             return
@@ -188,6 +190,10 @@ class Simulation:
     def _has_heard_stop(self, node: str, attempt: str, since: float) -> bool | None:
         calm = max(since, self.faults.quiet_since)  # what was sent before may be lost
         return self.nodes[node].has_heard_stop(attempt, calm)
+
+    def _could_have_heard(self, node: str, since: float) -> bool:
+        calm = max(since, self.faults.quiet_since)
+        return self.nodes[node].could_have_heard(calm)
 
     @property
     def is_hopeless(self) -> bool:

@@ -18,8 +18,10 @@ from msgspec import Struct
 
 from stoker.runner import facts as runner_facts
 from stoker.runner import orders as runner_orders
+from stoker.runner.limit import Limit
 from stoker.runner.protocol import Exit, Incarnation, Launch
 from stoker.runner.record import Record
+from stoker.runner.watch import ORDER
 
 SMALL_LOG = 64
 
@@ -62,6 +64,8 @@ class Part(Struct):
     started_at: float = 0.0
     control: tuple[str, float] | None = None
     """The order that was left for it: cause and grace."""
+    limit: Limit | None = None
+    """What it was told of its time limit since its launch."""
     stopping: bool = False
     exit: Exit | None = None
     stuck: str = ""
@@ -72,6 +76,10 @@ class Part(Struct):
     def id(self) -> str:
         return self.launch.attempt
 
+    @property
+    def limit_s(self) -> float | None:
+        return self.launch.time_limit_s if self.limit is None else self.limit.limit_s
+
     def record(self) -> Record:
         claim = {
             "number": self.launch.number,
@@ -79,6 +87,7 @@ class Part(Struct):
             "pid": self.pid,
             "start": self.pid,
             "account": "",
+            "limit": self.launch.time_limit_s,
         }
         child = {"pid": self.pid + 1, "start": self.pid, "at": self.started_at}
         return Record(
@@ -94,8 +103,13 @@ class Part(Struct):
 class MemorySpool:
     """Meets what the runner needs of its `Spool`. `dir_fd` is itself: see `seams`."""
 
-    def __init__(self, incarnation: Callable[[], Incarnation], signal: Callable[[Part], None]):
-        self._incarnation, self._signal = incarnation, signal
+    def __init__(
+        self,
+        incarnation: Callable[[], Incarnation],
+        signal: Callable[[Part], None],
+        wake: Callable[[Part], None],
+    ) -> None:
+        self._incarnation, self._signal, self._wake = incarnation, signal, wake
         self.dir_fd: Any = self
         self.mark = Mark()
         self.ended = Ended()
@@ -127,10 +141,16 @@ class MemorySpool:
         if part.launch.number == number:
             part.control = (cause, grace_s)
 
-    def signal(self, pid: int) -> None:
+    def limit(self, key: str) -> Limit | None:
+        return self.records[key].limit
+
+    def write_limit(self, key: str, limit: Limit) -> None:
+        self.records[key].limit = limit
+
+    def signal(self, pid: int, number: int) -> None:
         for part in self.records.values():
             if part.pid == pid:
-                self._signal(part)
+                (self._signal if number == ORDER else self._wake)(part)
                 return
 
     def forget(self, key: str, numbers: Iterable[int], account: str) -> None:
@@ -203,7 +223,11 @@ def seams(time: Callable[[], float]) -> Iterator[None]:
     with ExitStack() as stack:
         for module, name, new in (
             (runner_orders, "look", look),
-            (runner_orders, "send", lambda process, number: signals[process.pid](process.pid)),
+            (
+                runner_orders,
+                "send",
+                lambda process, number: signals[process.pid](process.pid, number),
+            ),
             (runner_orders, "time", SimpleNamespace(time=time)),
             (runner_orders, "note", lambda _text: None),
             (runner_facts, "look", look),
@@ -214,5 +238,5 @@ def seams(time: Callable[[], float]) -> Iterator[None]:
         yield
 
 
-signals: dict[int, Callable[[int], None]] = {}
+signals: dict[int, Callable[[int, int], None]] = {}
 """By pid: how a supervisor is signalled. Pids are not used twice."""

@@ -40,6 +40,8 @@ class Truth:
         """Attempts whose end nobody can know, and why: their supervisor, node or spool is gone."""
         self.on_begin: Callable[[Process], None] = lambda _: None
         self.on_over: Callable[[Process], None] = lambda _: None
+        self.on_limit: Callable[[Process, float], None] = lambda _, __: None
+        """A supervisor lets a limit of so many seconds count."""
 
     def begin(self, process: Process) -> None:
         self.starts[process.attempt] = self.starts.get(process.attempt, 0) + 1

@@ -9,7 +9,7 @@ from .say import words
 from .screen import pad, width
 
 HEADINGS: dict[str, tuple[str, ...]] = {
-    "tasks": ("submit", "cancel", "edit", "resubmit", "requeue", "delete"),
+    "tasks": ("submit", "cancel", "edit", "extend", "resubmit", "requeue", "delete"),
     "line": ("hold", "release", "move"),
     "watch": ("ls", "top", "show", "why", "logs", "wait", "nodes", "notify", "server-log"),
     "people": ("login", "logout", "me", "passwd", "token", "user"),

@@ -19,7 +19,7 @@ from .heard import Client
 from .options import Whole
 from .say import refuse, tell, words
 from .screen import clean, table, terminal_width
-from .shown import ago, gpus, progress, since, state, state_colour, title
+from .shown import ago, gpus, progress, since, state, state_colour, time_left, title
 from .task_id import TaskId
 
 MOST_SHOWN = 100
@@ -125,7 +125,8 @@ def _text(task: TaskView) -> str:
         return f"[{progress(task.array)}] {about}"
     if task.message and task.outcome not in (None, "succeeded"):
         return f"{about}: {clean(task.message)}"
-    return about
+    left = time_left(task)
+    return f"[{left}] {about}" if left else about
 
 
 def _state(name: str) -> str:

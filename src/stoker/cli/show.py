@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import islice
 
 import msgspec
@@ -13,7 +13,7 @@ import msgspec
 from stoker.domain.dependency import parse_after
 from stoker.domain.outcome import FAILED, End
 from stoker.text import reason
-from stoker.text.amounts import memory
+from stoker.text.amounts import duration, memory
 from stoker.wire import AttemptView, EventView, TaskDetail, TaskView
 
 from .command import command as declare
@@ -28,6 +28,7 @@ from .shown import (
     between,
     clock,
     command_text,
+    ends_at,
     placed_on,
     progress,
     spec_of,
@@ -129,6 +130,10 @@ def _facts(found: TaskDetail) -> Iterator[tuple[str, str]]:
         yield "why", clean(task.message)
     for line in told(found.waits):
         yield "waits", line
+    moment = ends_at(task)
+    if moment is not None:
+        left = duration(max((moment - datetime.now(UTC)).total_seconds(), 0), language())
+        yield "limit", words("show.limit_text", clock=clock(moment), left=left, id=task.id)
     if found.unconfirmed:
         yield "unconfirmed", words("show.unconfirmed_text", node=task.node or "?")
     yield "owner", clean(task.owner)
@@ -209,8 +214,11 @@ def _event(event: EventView) -> str:
     allocation = values.get("allocation")
     node = str(allocation.get("node", "?")) if isinstance(allocation, dict) else "?"
     key = f"event.{event.event}.by" if by else f"event.{event.event}"
+    limit_s = values.get("time_limit_s")
+    if event.event == "LimitExtended" and limit_s is None:
+        key = "event.LimitExtended.none"
     try:
-        said = words(key, by=by, node=node)
+        said = words(key, by=by, node=node, limit=limit_s)
     except KeyError:
         return clean(event.event)
     again = values.get("not_before")

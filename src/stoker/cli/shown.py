@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from stoker.domain.task import TaskSpec
 from stoker.text import state_word
@@ -94,6 +94,27 @@ def gpus(task: TaskView) -> str:
 def since(task: TaskView) -> datetime:
     """When it came to where it is."""
     return task.finished_at or task.started_at or task.submitted_at
+
+
+def ends_at(task: TaskView) -> datetime | None:
+    """When it ends at the latest, by its time limit; None: nobody knows, or it does not run."""
+    limit_s = spec_of(task).time_limit_s
+    if task.state != "RUNNING" or task.started_at is None or limit_s is None:
+        return None
+    return task.started_at + timedelta(seconds=limit_s)
+
+
+def time_left(task: TaskView) -> str:
+    """How long it may go on, once its limit is near; else ""."""
+    from stoker.domain.limits import is_near
+
+    moment = ends_at(task)
+    if moment is None:
+        return ""
+    left_s = (moment - datetime.now(UTC)).total_seconds()
+    if not is_near(spec_of(task).time_limit_s, left_s):
+        return ""
+    return words("ls.left", left=duration(max(left_s, 0), language()))
 
 
 def ago(moment: datetime) -> str:

@@ -168,6 +168,14 @@ class Client(People, Notices, QueueVerbs, Lab):
         """Another place in line; `before` and `after` need an `other` that waits too."""
         return self._post(f"{_path(id)}/move", wire.Move(to=to, other=other), wire.TaskView)
 
+    def extend(
+        self, id: str, *, limit_s: int | None = None, add_s: int | None = None
+    ) -> wire.TaskView:
+        """Another time limit, from its start on: `limit_s`, or `add_s` more than now, or none."""
+        no_limit = limit_s is None and add_s is None
+        wish = wire.Extension(time_limit_s=limit_s, add_s=add_s, no_limit=no_limit)
+        return self._post(f"{_path(id)}/extend", wish, wire.TaskView)
+
     def requeue(self, id: str) -> wire.TaskView:
         """End what runs of it and put it back in line."""
         return self._post(f"{_path(id)}/requeue", None, wire.TaskView)

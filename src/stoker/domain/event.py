@@ -49,6 +49,14 @@ class Moved(_Event, frozen=True, kw_only=True, tag="Moved"):
     position: int
 
 
+class LimitExtended(_Event, frozen=True, kw_only=True, tag="LimitExtended"):
+    """Its time limit is another one from now on, whether it waits or runs."""
+
+    by: str
+    time_limit_s: int | None
+    """From its start; None = none."""
+
+
 class Waived(_Event, frozen=True, kw_only=True, tag="Waived"):
     """It may run although a task it waits for did not end as it should."""
 
@@ -113,10 +121,10 @@ class Deleted(_Event, frozen=True, kw_only=True, tag="Deleted"):
 
 
 Event = (
-    Submitted | Unfolded | Edited | Moved | Waived | Held | Released | Placed | Started
-    | StopRequested | Requeued | Ended | Deleted
+    Submitted | Unfolded | Edited | Moved | LimitExtended | Waived | Held | Released | Placed
+    | Started | StopRequested | Requeued | Ended | Deleted
 )  # fmt: skip
 EVENTS: tuple[type[Event], ...] = (
-    Submitted, Unfolded, Edited, Moved, Waived, Held, Released, Placed, Started, StopRequested,
-    Requeued, Ended, Deleted,
+    Submitted, Unfolded, Edited, Moved, LimitExtended, Waived, Held, Released, Placed, Started,
+    StopRequested, Requeued, Ended, Deleted,
 )  # fmt: skip

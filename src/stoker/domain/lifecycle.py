@@ -21,6 +21,7 @@ from .event import (
     Ended,
     Event,
     Held,
+    LimitExtended,
     Moved,
     Placed,
     Released,
@@ -64,24 +65,29 @@ LIVE = frozenset({State.STARTING, State.RUNNING, State.STOPPING})
 TRANSITIONS: dict[tuple[State, type[Event]], State] = {
     (State.HELD, Edited): State.HELD,
     (State.HELD, Moved): State.HELD,
+    (State.HELD, LimitExtended): State.HELD,
     (State.HELD, Waived): State.HELD,
     (State.HELD, Released): State.QUEUED,
     (State.HELD, StopRequested): State.STOPPING,
     (State.HELD, Ended): State.FINISHED,
     (State.QUEUED, Edited): State.QUEUED,
     (State.QUEUED, Moved): State.QUEUED,
+    (State.QUEUED, LimitExtended): State.QUEUED,
     (State.QUEUED, Waived): State.QUEUED,
     (State.QUEUED, Held): State.HELD,
     (State.QUEUED, Placed): State.STARTING,
     (State.QUEUED, StopRequested): State.STOPPING,
     (State.QUEUED, Ended): State.FINISHED,
     (State.STARTING, Started): State.RUNNING,
+    (State.STARTING, LimitExtended): State.STARTING,
     (State.STARTING, StopRequested): State.STOPPING,
     (State.STARTING, Requeued): State.QUEUED,
     (State.STARTING, Ended): State.FINISHED,
+    (State.RUNNING, LimitExtended): State.RUNNING,
     (State.RUNNING, StopRequested): State.STOPPING,
     (State.RUNNING, Requeued): State.QUEUED,
     (State.RUNNING, Ended): State.FINISHED,
+    (State.STOPPING, LimitExtended): State.STOPPING,
     (State.STOPPING, StopRequested): State.STOPPING,
     (State.STOPPING, Requeued): State.QUEUED,
     (State.STOPPING, Ended): State.FINISHED,
@@ -188,6 +194,9 @@ def apply(task: Task, event: Event) -> Task:
     match event:
         case Edited() | Moved() | Waived() | Held() | Released():
             return _in_line(moved, event)
+        case LimitExtended():
+            spec = structs.replace(task.spec, time_limit_s=event.time_limit_s)
+            return structs.replace(moved, spec=spec)
         case Placed() | Started() | StopRequested() | Requeued() | Ended():
             return _on_its_way(moved, event)
         case Submitted() | Unfolded() | Deleted():
@@ -279,6 +288,8 @@ def _contradicts(task: Task, event: Event) -> bool:  # noqa: PLR0911 - one rule 
             return event.attempt != (task.attempt if task.state in LIVE else None)
         case Placed():
             return task.is_array
+        case LimitExtended() if task.state is State.STOPPING:
+            return task.stop_cause != "requeue"  # what was cancelled has no time left
         case StopRequested() if task.state is State.STOPPING:
             # A requeue may become a cancel, not the other way.
             return task.stop_cause != "requeue" or event.cause == "requeue"

@@ -58,6 +58,9 @@ class Rules(Struct, frozen=True, kw_only=True):
     keep_tasks: Annotated[
         int, about("Only so many finished tasks are kept; 0 = any number", ge=0, le=10**12)
     ] = 0
+    waiting_long_s: Annotated[
+        int, about("Who has a task that waits so many seconds is told; 0 = never", ge=0)
+    ] = 24 * 3600
     others_see: Annotated[
         Literal["all", "queue", "nothing"],
         about("What people see of others' tasks: all, queue (names and resources) or nothing"),

@@ -51,6 +51,16 @@ class StopOrder(Struct, frozen=True, kw_only=True):
     grace_s: int
 
 
+class ExtendOrder(Struct, frozen=True, kw_only=True):
+    """The time limit of this attempt is another one, longer or shorter."""
+
+    attempt: Attempt
+    time_limit_s: int | None
+    """From its start; None = none."""
+    serial: int
+    """The higher one is the newer: the version of its task."""
+
+
 class LiveAttempt(Struct, frozen=True, kw_only=True):
     """An attempt that the records say is alive, for `reconcile` after a restart."""
 
@@ -62,6 +72,8 @@ class LiveAttempt(Struct, frozen=True, kw_only=True):
     """As in its LaunchOrder."""
     stop_cause: str | None = None
     submitted_at: datetime | None = None
+    version: int = 0
+    """Of its task."""
 
 
 # ---- facts
@@ -251,6 +263,10 @@ class Engine(Protocol):
     def launch(self, orders: Sequence[LaunchOrder]) -> None: ...
 
     def stop(self, orders: Sequence[StopOrder]) -> None: ...
+
+    def extend(self, orders: Sequence[ExtendOrder]) -> None:
+        """Repeated until the node has it, or the attempt is over: whichever comes first."""
+        ...
 
     def forget(self, node: str, attempts: Sequence[Attempt]) -> None:
         """Their ends are committed and their logs copied."""

@@ -26,6 +26,7 @@ from .base import (
     AttemptNeverRan,
     AttemptStarted,
     Capabilities,
+    ExtendOrder,
     Fact,
     LaunchOrder,
     LiveAttempt,
@@ -59,6 +60,9 @@ class _Run(Struct):
     started_at: datetime | None = None
     requeue: bool = False
     """It was stopped so that it can run again."""
+    limit_s: int | None = None
+    alarm: asyncio.TimerHandle | None = None
+    """Rings at its limit."""
 
 
 class FakeEngine:
@@ -109,6 +113,8 @@ class FakeEngine:
             elif live.state is State.RUNNING:
                 fact = AttemptLost(attempt=live.attempt.id, at=_now(), evidence="spool_gone")
                 self._facts.put_nowait(fact)
+            if run is not None and live.state is not State.STOPPING:
+                self._limit(run, live.spec.time_limit_s)
             if live.state is State.STOPPING:
                 cause = live.stop_cause or "cancel"
                 self.stop([StopOrder(attempt=live.attempt, cause=cause, grace_s=0)])
@@ -127,10 +133,16 @@ class FakeEngine:
             requeue = order.cause == "requeue"
             if run is None:
                 self._stopped_early.add(order.attempt.id)
-                self._say_ended(order.attempt, _cancelled("revoked"), None, requeue)
+                self._say_ended(order.attempt, _stopped("revoked"), None, requeue)
             elif run.end is None:
                 run.requeue = requeue
-                self._end(run, _cancelled(order.cause))
+                self._end(run, _stopped(order.cause))
+
+    def extend(self, orders: Sequence[ExtendOrder]) -> None:
+        for order in orders:
+            run = self.runs.get(order.attempt.id)
+            if run is not None and run.end is None:
+                self._limit(run, order.time_limit_s)
 
     def forget(self, node: str, attempts: Sequence[Attempt]) -> None:
         for attempt in attempts:
@@ -194,6 +206,20 @@ class FakeEngine:
         self._say(run)
         if run.behaviour.run_for_s is not None:
             asyncio.get_running_loop().call_later(run.behaviour.run_for_s, self._time_over, id)
+        self._limit(run, order.spec.time_limit_s)
+
+    def _limit(self, run: _Run, limit_s: int | None) -> None:
+        """Its limit, counted from its start."""
+        if run.alarm is not None:
+            run.alarm.cancel()
+        run.limit_s, run.alarm = limit_s, None
+        if limit_s is not None and run.end is None and run.started_at is not None:
+            left = limit_s - (_now() - run.started_at).total_seconds()
+            run.alarm = asyncio.get_running_loop().call_later(left, self._at_limit, run)
+
+    def _at_limit(self, run: _Run) -> None:
+        if run.end is None:
+            self._end(run, _stopped("limit"))
 
     def _time_over(self, id: str) -> None:
         run = self.runs.get(id)
@@ -203,6 +229,8 @@ class FakeEngine:
 
     def _end(self, run: _Run, end: End) -> None:
         run.end = end
+        if run.alarm is not None:
+            run.alarm.cancel()
         self._say(run)
 
     def _say(self, run: _Run) -> None:
@@ -247,5 +275,5 @@ def _exited(code: int, reason: str = "", detail: str = "") -> End:
     return end_from_exit(cause="exit", code=code, signal=None, reason=reason, detail=detail)
 
 
-def _cancelled(cause: str) -> End:
+def _stopped(cause: str) -> End:
     return end_from_exit(cause=cause, code=None, signal=None, reason="", detail="")

@@ -110,6 +110,19 @@ class Retention(Struct, frozen=True):
         return bool(self.days or self.tasks)
 
 
+class Reminders(Struct):
+    """What is due when."""
+
+    told: datetime | None = None
+    """Everything up to this moment was dealt with. None: nobody has ever looked."""
+    due: list[tuple[datetime, str, int]] = field(default_factory=list)
+    """A heap: when, which attempt, how many seconds before its limit. Some are outdated."""
+    scan_at: datetime | None = None
+    """When somebody may have waited too long; None: look now."""
+    sooner: asyncio.Event = field(default_factory=asyncio.Event)
+    """Something is due earlier than the timer rings."""
+
+
 class Restoring(Struct):
     """Records from a backup, and what is not known yet of the time since."""
 
@@ -191,6 +204,7 @@ class Flow:
         self.editing = asyncio.Lock()
         """Held by whoever changes what others build on: dependencies, an array's elements."""
         self.news = News()
+        self.reminders = Reminders()
         self.listeners: list[Listener] = []
         """Who is told what happens to tasks (`tell`)."""
         self.wake = asyncio.Event()

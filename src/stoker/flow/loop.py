@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from stoker.engines.base import Fact
 
-from . import retain
+from . import remind, retain
 from .conclude import conclude
 from .context import Flow
 from .depend import look
@@ -29,6 +29,7 @@ async def run(flow: Flow) -> None:
     seen: list[Fact] = []
     pump = asyncio.create_task(_pump(flow, seen))
     retaining = asyncio.create_task(retain.run(flow))
+    reminding = asyncio.create_task(remind.run(flow))
     try:
         while not flow.outdated and not pump.done():
             await flow.wake.wait()
@@ -36,7 +37,7 @@ async def run(flow: Flow) -> None:
             await _turn(flow, seen)
             await asyncio.sleep(0)  # a turn may not wait for anything: let others go on as well
     finally:
-        for beside in (pump, retaining):
+        for beside in (pump, retaining, reminding):
             beside.cancel()
             with suppress(asyncio.CancelledError):
                 await beside

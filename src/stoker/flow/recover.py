@@ -17,6 +17,7 @@ from stoker.scheduler.needs import sign_of
 from stoker.scheduler.room import Holding
 from stoker.store.base import WaitingRow
 
+from . import remind
 from .arrays import indices_of, look_at
 from .collect import collect_again
 from .context import ArrayState, Flow, Live
@@ -46,6 +47,7 @@ async def recover(flow: Flow) -> None:
         if state.is_over or state.state is State.STOPPING:
             look_at(flow, id)
     flow.engine.reconcile(expected)
+    await remind.recall(flow)
     await begin(flow)
     log.info(
         "event=recovered epoch=%s waiting=%s live=%s", flow.epoch, len(flow.view), len(flow.live)
@@ -111,6 +113,7 @@ def _recover_live(flow: Flow, live: Live) -> LiveAttempt:
         account=flow.account(task.owner, attempt.allocation.node),
         stop_cause=task.stop_cause,
         submitted_at=task.submitted_at,
+        version=task.version,
     )
 
 

@@ -40,6 +40,7 @@ from .keep import keep_node
 from .launch import order_of
 from .nodes import launched
 from .recover import unknown
+from .remind import mind
 from .restored import recalled
 from .strangers import measured
 from .tell import tell
@@ -164,6 +165,7 @@ async def _started(flow: Flow, fact: AttemptStarted) -> None:
     follow(flow, change.task, before)
     flow.view.started(fact.attempt, flow.clock.now())
     launched(flow, live.attempt.allocation.node)
+    mind(flow, live, flow.clock.now())
     tell(flow, "started", change.task)
 
 

@@ -70,6 +70,7 @@ class Facts:
             stuck="" if state != "running" else self._stuck.get(record.key, record.stuck),
             log=log,
             gpus=list(record.claim.get("gpus", ())),
+            limit_s=self._limit(record) if state in ("starting", "running") else -1,
         )
 
     def all(self) -> Listing:
@@ -133,6 +134,14 @@ class Facts:
         if not record.is_held:
             self._spool.drop_record(record.key)
         return ""
+
+    def _limit(self, record: Record) -> int:
+        """As it is now, in the words of `Seen`."""
+        if "limit" not in record.claim:
+            return -1
+        told = self._spool.limit(record.key)
+        limit_s = record.claim["limit"] if told is None else told.limit_s
+        return 0 if limit_s is None else int(limit_s)
 
     def _is_of_this_boot(self, record: Record) -> bool:
         return record.claim.get("boot") == self._spool.incarnation.boot_id

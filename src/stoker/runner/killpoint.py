@@ -23,10 +23,12 @@ RECORDED = "7-recorded"  # supervisor, exit line durable, datagram not sent
 COLLECT = "8-collect"  # server, before the commit of an end
 COLLECTED = "9-collected"  # server, after it, before the log is copied
 FORGOTTEN = "10-forgotten"  # runner, bit set, files not yet unlinked
+EXTENDED = "11-extended"  # server, another time limit is recorded, its node not yet told
+LIMITED = "12-limited"  # runner, another time limit left for a supervisor, which is not yet woken
 
 POINTS = (
     PLACE, PLACED, ACCEPTED, CLAIM, CLAIMED, FORKED, BEGUN, ENDED, RECORDED, COLLECT, COLLECTED,
-    FORGOTTEN,
+    FORGOTTEN, EXTENDED, LIMITED,
 )  # fmt: skip
 
 # Of commands about the records, which no supervision is part of.

@@ -8,6 +8,8 @@ from typing import Optional, Tuple
 RECORD = ".rec"
 LOG = ".log"
 CONTROL = ".ctl"
+LIMIT = ".lim"
+"""A part's time limit, when it is no longer that of its launch."""
 SCRIPT = ".script"
 TEMPORARY = ".tmp"
 """A record before its claim; removed when nobody locks it."""

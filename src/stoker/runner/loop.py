@@ -30,6 +30,7 @@ from .orders import Orders
 from .protocol import (
     Answer,
     Call,
+    Extend,
     Forget,
     Greeting,
     Hello,
@@ -201,7 +202,7 @@ class Loop:
         self._connections.remove(connection)
 
     def _serve(self, connection: _Connection, message: Any, raw: bytes) -> None:
-        if isinstance(message, (Launch, Stop, Forget)):
+        if isinstance(message, (Launch, Stop, Extend, Forget)):
             refused = self._orders.carry_out(message, raw)
             if refused is not None:
                 connection.send(refused)

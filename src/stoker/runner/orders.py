@@ -1,4 +1,4 @@
-"""Carrying out the server's orders: launch, stop, forget (PROTOCOL 3.2, 5, 3.7).
+"""Carrying out the server's orders: launch, stop, extend, forget (PROTOCOL 3.2, 5, 3.7).
 
 Each may be repeated any number of times, and the runner may die on any line. Nothing here waits.
 An order of a lower epoch or for another incarnation is refused before anything else is looked at.
@@ -14,13 +14,14 @@ from . import killpoint
 from .facts import Facts
 from .identity import send
 from .layout import split_key
+from .limit import Limit
 from .note import note
-from .protocol import Exit, Forget, Launch, Refused, Seen, Stop, build, part_key
+from .protocol import Exit, Extend, Forget, Launch, Refused, Seen, Stop, build, part_key
 from .record import Record, look
 from .spool import Spool
-from .watch import ORDER
+from .watch import ORDER, WAKE
 
-Order = Union[Launch, Stop, Forget]
+Order = Union[Launch, Stop, Extend, Forget]
 _HIGHEST = 1 << 32
 
 
@@ -55,6 +56,8 @@ class Orders:
             return self.launch(order, key, raw)
         if isinstance(order, Stop):
             self.stop(order, key)
+        elif isinstance(order, Extend):
+            self.extend(order, key)
         else:
             self.forget(order, key)
         return None
@@ -93,6 +96,24 @@ class Orders:
             self._signal(record, order)
         else:
             self._push(key)
+
+    def extend(self, order: Extend, key: str) -> None:
+        """Another limit for what runs, or is about to: left for its supervisor, then it is woken.
+
+        Raises OSError on a full disk: the server sees that nothing changed, and sends it again.
+        """
+        record = look(self._spool.dir_fd, key)
+        if record is None:
+            return
+        if record.exit is None and record.is_held and "limit" in record.claim:
+            told = Limit(order.time_limit_s, order.epoch, order.serial)
+            known = self._spool.limit(key)
+            if known is None or told.age > known.age:
+                self._spool.write_limit(key, told)
+                killpoint.reach(killpoint.LIMITED)
+            if record.supervisor is not None:
+                send(record.supervisor, WAKE)
+        self._push(key)
 
     def forget(self, order: Forget, key: str) -> None:
         """Drop a part whose end the server has. One that still runs is left alone."""

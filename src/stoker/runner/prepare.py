@@ -99,6 +99,7 @@ def _claim(launch: Launch, mine: Account, boot_id: str) -> Dict[str, Any]:
         "task": launch.task,
         "gpus": [gpu.uuid for gpu in launch.gpus],
         "whose": launch.whose,
+        "limit": launch.time_limit_s,
     }
     if launch.account:
         fields["account"] = launch.account

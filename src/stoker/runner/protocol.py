@@ -4,7 +4,7 @@ This is the only definition: the server reads the same classes with `msgspec.con
 with `read()` below. Unknown keys are ignored on both sides, so that two versions can talk; a new
 field needs a default. Python 3.8 grammar. See docs/explanation/protocol.md.
 
-Server to runner: Greeting, Launch, Stop, Forget, ListParts, Recall, Sweep, ReadLog, Call.
+Server to runner: Greeting, Launch, Stop, Extend, Forget, ListParts, Recall, Sweep, ReadLog, Call.
 Runner to server: Hello, Seen, Listing, Recalled, Refused, Swept, LogData, Answer, Sample.
 A line is {"type": <class name>, ...fields}.
 """
@@ -98,6 +98,22 @@ class Stop:
     incarnation: Incarnation
     cause: str = "cancel"
     grace_s: float = 10.0
+
+
+@dataclass(frozen=True)
+class Extend:
+    """This part's time limit is another one. Idempotent; without a record nothing is done, and the
+    next listing shows that it was not. An older word never takes the place of a newer one."""
+
+    attempt: str
+    rank: int
+    epoch: int
+    number: int
+    incarnation: Incarnation
+    time_limit_s: Optional[int] = None
+    """From its start; None = none."""
+    serial: int = 0
+    """Within an epoch, the higher one is the newer."""
 
 
 @dataclass(frozen=True)
@@ -243,6 +259,9 @@ class Seen:
     """With `ended`: the whole of our own log, base64, when it is small (<= 8 KiB)."""
     gpus: List[str] = field(default_factory=list)
     """UUIDs of the cards it was given."""
+    limit_s: int = -1
+    """While it starts or runs: its time limit as it is now; 0 = none, -1 = not known (its supervisor
+    is of a version that cannot be told another one)."""
 
 
 @dataclass(frozen=True)
@@ -277,7 +296,7 @@ class Recalled:
 
 @dataclass(frozen=True)
 class Refused:
-    """A Launch, Stop or Forget that was not carried out."""
+    """A Launch, Stop, Extend or Forget that was not carried out."""
 
     attempt: str
     rank: int
@@ -374,7 +393,7 @@ _NESTED_LISTS = {
 MESSAGES = {
     cls.__name__: cls
     for cls in (
-        Greeting, Launch, Stop, Forget, ListParts, Recall, Sweep, ReadLog, Call,
+        Greeting, Launch, Stop, Extend, Forget, ListParts, Recall, Sweep, ReadLog, Call,
         Hello, Seen, Listing, Recalled, Refused, Swept, LogData, Answer, Sample,
     )
 }  # fmt: skip

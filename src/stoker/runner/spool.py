@@ -1,7 +1,7 @@
 """The spool folder: the runner's only state (PROTOCOL 2). Local disk, 0700; where the server is another
 account, its group may pass through to the socket, and to nothing else.
 
-`A.R.rec` record, `A.R.log` output, `A.R.ctl` orders, `A.R.script` a script's text, `mark`,
+`A.R.rec` record, `A.R.log` output, `A.R.ctl` orders, `A.R.lim` another limit, `A.R.script` a script's text, `mark`,
 `ended.jsonl`, `epoch`, `spool.id`, `runner.lock`, `runner.sock`, `runner.dgram`. Everything goes
 through the folder's descriptor, so that a folder that was renamed or deleted is never confused with another one
 of the same name. Invariant: a part's record is unlinked last.
@@ -18,7 +18,20 @@ from . import command, killpoint
 from .ended import Ended
 from .filesystem import network_filesystem
 from .identity import boot_id
-from .layout import CONTROL, DRAFT, LOG, NOTICES, RECORD, SOCKET, TEMPORARY, socket_path, split_key
+from .layout import (
+    CONTROL,
+    DRAFT,
+    LIMIT,
+    LOG,
+    NOTICES,
+    RECORD,
+    SOCKET,
+    TEMPORARY,
+    socket_path,
+    split_key,
+)
+from .limit import Limit
+from .limit import read as read_limit
 from .lines import pack, unpack
 from .mark import Mark
 from .note import note
@@ -128,19 +141,30 @@ class Spool:
                 keys.append(stem)
             elif suffix == TEMPORARY:
                 self._drop_abandoned(name)
-            elif name.endswith(CONTROL + DRAFT) or (
-                suffix == CONTROL and not self.has_record(stem)
+            elif name.endswith((CONTROL + DRAFT, LIMIT + DRAFT)) or (
+                suffix in (CONTROL, LIMIT) and not self.has_record(stem)
             ):
                 self._unlink(name)
         return keys
 
     def write_control(self, key: str, number: int, cause: str, grace_s: float) -> None:
         """Leave the order to stop for a supervisor. Atomic. Raises OSError on a full disk."""
-        temporary = key + CONTROL + DRAFT
+        fact = {"number": number, "cause": cause, "grace_s": grace_s}
+        self._leave(key + CONTROL, pack(fact))
+
+    def limit(self, key: str) -> Optional[Limit]:
+        """The limit that a part was told since its launch; None when there was none."""
+        return read_limit(self.dir_fd, key)
+
+    def write_limit(self, key: str, limit: Limit) -> None:
+        """Leave another time limit for a supervisor. Atomic. Raises OSError on a full disk."""
+        self._leave(key + LIMIT, limit.line())
+
+    def _leave(self, name: str, raw: bytes) -> None:
+        temporary = name + DRAFT
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         fd = os.open(temporary, flags, 0o600, dir_fd=self.dir_fd)
         try:
-            raw = pack({"number": number, "cause": cause, "grace_s": grace_s})
             if os.write(fd, raw) != len(raw):
                 raise OSError("no room for an order")
         except OSError:
@@ -148,7 +172,7 @@ class Spool:
             raise
         finally:
             os.close(fd)
-        os.rename(temporary, key + CONTROL, src_dir_fd=self.dir_fd, dst_dir_fd=self.dir_fd)
+        os.rename(temporary, name, src_dir_fd=self.dir_fd, dst_dir_fd=self.dir_fd)
 
     def forget(self, key: str, numbers: Iterable[int], account: str) -> None:
         """Set the bits, then remove the files of a part, its record last."""
@@ -156,6 +180,7 @@ class Spool:
             self.mark.set(number)
         killpoint.reach(killpoint.FORGOTTEN)
         self._unlink(key + CONTROL)
+        self._unlink(key + LIMIT)
         self._unlink(key + LOG)
         command.discard(self.dir_fd, key, account)
         self._unlink(key + RECORD)
@@ -163,6 +188,7 @@ class Spool:
     def drop_record(self, key: str) -> None:
         """Remove a record that never ran and whose bit is set."""
         self._unlink(key + CONTROL)
+        self._unlink(key + LIMIT)
         self._unlink(key + RECORD)
 
     def _unlink(self, name: str) -> None:

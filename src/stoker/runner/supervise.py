@@ -23,6 +23,7 @@ from .cgroup import Group
 from .child import Child
 from .identity import Process, start_time
 from .layout import CONTROL, LOG, NOTICES, socket_path
+from .limit import read as read_limit
 from .lines import unpack
 from .note import note
 from .prepare import Prepared
@@ -129,6 +130,7 @@ class _Supervisor:
             limit_s=self._launch.time_limit_s,
             grace_s=self._launch.grace_s,
             read_order=self._order,
+            read_limit=lambda: read_limit(self._setting.dir_fd, self._key),
             report_stuck=self._report_stuck,
             log=self._log,
         )
@@ -158,6 +160,7 @@ class _Supervisor:
             cause=watch.cause,
             code=watch.code,
             signal=watch.signal,
+            detail=str(round(watch.limit_s)) if watch.cause == "limit" and watch.limit_s else "",
             at=time.time(),
             ran_s=round(watch.ran_s, 3),
             cpu_s=round(usage.ru_utime + usage.ru_stime, 3),

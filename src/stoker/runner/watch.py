@@ -18,10 +18,13 @@ from . import logfile
 from .cgroup import Group
 from .ending import Snapshot, signal_all, why_stuck
 from .identity import Process, Stat
+from .limit import Limit
 
 ORDER = signal.SIGTERM
 """Sent by the runner after it has written `ctl`; by itself it means cancel."""
-SIGNALS = (signal.SIGCHLD, ORDER)
+WAKE = signal.SIGCHLD
+"""Says nothing by itself: whoever gets it looks what there is. Never ends anybody, of any version."""
+SIGNALS = (WAKE, ORDER)
 
 _LONG_S = 10.0
 _FIRST_PAUSE_S = 0.02
@@ -48,6 +51,7 @@ class Watch:
         limit_s: Optional[float],
         grace_s: float,
         read_order: Callable[[], Optional[Tuple[str, float]]],
+        read_limit: Callable[[], Optional[Limit]],
         report_stuck: Callable[[str], None],
         log: Optional[int],
     ) -> None:
@@ -59,11 +63,12 @@ class Watch:
         self._group = group
         self._grace_s = grace_s
         self._read_order = read_order
+        self._read_limit = read_limit
         self._report_stuck = report_stuck
         self._log = log
         self._begun = now_s()
         self._ended: Optional[float] = None
-        self._limit_at = None if limit_s is None else self._begun + limit_s
+        self.limit_s = limit_s
         self._kill_at: Optional[float] = None
         self._killed_at: Optional[float] = None
         self._next_kill = 0.0
@@ -77,6 +82,10 @@ class Watch:
     def ran_s(self) -> float:
         """How long the main process lived."""
         return (now_s() if self._ended is None else self._ended) - self._begun
+
+    @property
+    def _limit_at(self) -> Optional[float]:
+        return None if self.limit_s is None else self._begun + self.limit_s
 
     def wait(self) -> None:
         """Until nothing is left."""
@@ -137,12 +146,19 @@ class Watch:
         if self._kill_at is None:
             if self._ended is not None:
                 self._end("exit", self._grace_s)  # only what it left behind
-            elif self._limit_at is not None and now >= self._limit_at:
+            elif self._is_over_limit(now):
                 self._end("limit", self._grace_s)
         elif now >= self._kill_at and now >= self._next_kill:
             self._kill(now)
         if self._log is not None and now >= self._log_at:
             self._cap_log(now)
+
+    def _is_over_limit(self, now: float) -> bool:
+        """By the limit that holds at this moment: it may be another one than before."""
+        told = self._read_limit()
+        if told is not None:
+            self.limit_s = told.limit_s
+        return self._limit_at is not None and now >= self._limit_at
 
     def _kill(self, now: float) -> None:
         """KILL everything; again and again, ever more slowly, while something survives."""

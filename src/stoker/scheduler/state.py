@@ -256,11 +256,15 @@ class BaseView:
         holding = self._taken.get(attempt)
         if holding is None:
             return
-        later = self._taken[attempt] = structs.replace(holding, since=at)
-        for room in self._rooms_of(later):
-            room.release(attempt)
-            room.hold(later)
-            self._room_changed(room)
+        self._replace(structs.replace(holding, since=at))
+
+    def extended(self, attempt: str, limit_s: int | None) -> None:
+        """Its time limit is another one: what is foreseen changes, for the better or the worse."""
+        holding = self._taken.get(attempt)
+        if holding is None or holding.limit_s == limit_s:
+            return
+        self.openings += 1
+        self._replace(structs.replace(holding, limit_s=limit_s))
 
     def free(self, attempt: str) -> None:
         """Nothing is held by it any more."""
@@ -374,6 +378,14 @@ class BaseView:
     def _rooms_of(self, holding: Holding) -> list[Room]:
         names = dict.fromkeys(part.node for part in holding.allocations)
         return [self.rooms[name] for name in names if name in self.rooms]
+
+    def _replace(self, holding: Holding) -> None:
+        """The same attempt with the same room, but for when it ends."""
+        self._taken[holding.attempt] = holding
+        for room in self._rooms_of(holding):
+            room.release(holding.attempt)
+            room.hold(holding)
+            self._room_changed(room)
 
     def _charge(self, holding: Holding) -> None:
         """What it costs its owner; known exactly once its nodes are."""

@@ -14,7 +14,14 @@ from itertools import groupby
 import msgspec
 import sqlalchemy as sa
 
-from stoker.domain.event import Edited, Ended, StopRequested, Submitted, Unfolded
+from stoker.domain.event import (
+    Edited,
+    Ended,
+    LimitExtended,
+    StopRequested,
+    Submitted,
+    Unfolded,
+)
 from stoker.domain.indices import Indices
 from stoker.domain.key import PLAIN, TaskKey
 from stoker.domain.lifecycle import State
@@ -121,7 +128,7 @@ class _Array:
     """An array's own history."""
 
     def __init__(self, told: list[Row]) -> None:
-        brings = (Submitted.__name__, Edited.__name__)
+        brings = (Submitted.__name__, Edited.__name__, LimitExtended.__name__)
         self._specs = {seq: spec for seq, kind, spec in told if kind in brings}
         over = (StopRequested.__name__, Ended.__name__)
         self._over = min((seq for seq, kind, _ in told if kind in over), default=None)

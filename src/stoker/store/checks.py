@@ -199,7 +199,11 @@ def _history(key: TaskKey, row: Row, stored: Sequence[Row]) -> Iterator[str]:
 
 def _as_replayed(task: Task, row: Row, stored: Sequence[Row]) -> Iterator[str]:
     """The stored row is what the events make."""
-    spec_seq = next(of or seq for seq, *_, spec, of in reversed(stored) if spec is not None)
+    spec_seq, spec = next(
+        (of or seq, spec) for seq, *_, spec, of in reversed(stored) if spec is not None
+    )
+    if decode_spec(spec) != task.spec:
+        yield f"Task {task.key}: its spec is {spec}, but its events make it another one."
     made = row_of_task(task, spec_seq)
     for name, is_, should in zip(tasks.columns.keys(), row, made, strict=True):
         if is_ != should:

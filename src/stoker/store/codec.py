@@ -154,9 +154,14 @@ def why(task: Task) -> str | None:
             end.exit_code,
             end.signal,
             task.stopped_by,
-            task.spec.time_limit_s if end.reason == "time_limit" else None,
+            _limit(task, end) if end.reason == "time_limit" else None,
         )
     )
+
+
+def _limit(task: Task, end: End) -> int | None:
+    """The limit that it reached, as its node says: a longer one may have come too late for it."""
+    return int(end.detail) if end.detail.isdecimal() else task.spec.time_limit_s
 
 
 def changing_part(task: Task) -> Row:

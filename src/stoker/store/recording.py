@@ -17,6 +17,7 @@ from stoker.domain.event import (
     Edited,
     Ended,
     Event,
+    LimitExtended,
     Placed,
     Requeued,
     Started,
@@ -162,6 +163,8 @@ class Rows:
             spec = None
             if isinstance(event, Edited):
                 spec, edited = encode(event.spec), seq
+            elif isinstance(event, LimitExtended):  # the last word on its spec in this change
+                spec, edited = encode(task.spec), seq
             kind, body = type(event).__name__, body_of(event)
             at = self._us(event.at)
             self._events.append((seq, task.id, task.element, number, at, kind, body, spec))

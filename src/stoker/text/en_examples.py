@@ -72,6 +72,11 @@ PHRASES: dict[str, str] = {
         "stoker edit 17 --unset gpu-model  # any model will do\n"
         "stoker edit 17 -- python train.py --lr 0.01"
     ),
+    "help.extend.examples": (
+        "stoker extend 17 +2h\n"
+        "stoker extend 17 2d  # two days in all, from its start\n"
+        "stoker extend 17 none"
+    ),
     "help.move.examples": (
         "stoker move 17 --first\n"
         "stoker move 17 --after 12  # right behind task 12"

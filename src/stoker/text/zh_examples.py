@@ -72,6 +72,11 @@ PHRASES: dict[str, str] = {
         "stoker edit 17 --unset gpu-model  # 任何型号都可以\n"
         "stoker edit 17 -- python train.py --lr 0.01"
     ),
+    "help.extend.examples": (
+        "stoker extend 17 +2h\n"
+        "stoker extend 17 2d  # 从开始算起一共两天\n"
+        "stoker extend 17 none"
+    ),
     "help.move.examples": (
         "stoker move 17 --first\n"
         "stoker move 17 --after 12  # 紧跟在任务 12 之后"

@@ -19,6 +19,7 @@ from stoker.engines.base import (
     AttemptUnknown,
     AttemptUnnumbered,
     EngineOutdated,
+    ExtendOrder,
     Fact,
     LaunchOrder,
     NodeUp,
@@ -300,3 +301,69 @@ def test_words_of_a_newer_runner_are_passed_over(talk: Talk) -> None:
 def test_what_is_no_line_ends_the_connection(talk: Talk, line: bytes) -> None:
     with pytest.raises((ValueError, EOFError)):
         talk.link._on_line(line)
+
+
+# ---- another time limit
+
+
+def extend(limit_s: int | None, serial: int = 4) -> ExtendOrder:
+    return ExtendOrder(attempt=an_attempt(), time_limit_s=limit_s, serial=serial)
+
+
+def test_another_limit_is_sent_at_once_and_again_until_the_node_has_it(talk: Talk) -> None:
+    talk.link.launch(order())
+    talk.lists(seen("running", limit_s=60))
+    talk.wire.sent.clear()
+
+    talk.link.extend(extend(120))
+    (sent,) = talk.wire.sent
+    assert (sent.attempt, sent.number, sent.epoch) == ("a1", 3, 7)
+    assert (sent.time_limit_s, sent.serial) == (120, 4)
+
+    talk.lists(seen("running", limit_s=60))
+    assert talk.names() == ["Extend"]
+    talk.lists(seen("running", limit_s=120))
+    assert talk.names() == []
+
+
+def test_no_limit_at_all_is_a_limit_too(talk: Talk) -> None:
+    talk.link.launch(order())
+    talk.link.extend(extend(None))
+
+    talk.lists(seen("starting", limit_s=60))
+    assert [message.time_limit_s for message in talk.wire.sent] == [None]
+    talk.lists(seen("running", limit_s=0))
+    assert talk.names() == []
+
+
+def test_a_launch_that_has_not_arrived_takes_the_limit_along(talk: Talk) -> None:
+    talk.link.launch(order())
+    talk.link.extend(extend(120))
+
+    talk.lists()
+
+    (sent,) = talk.wire.sent
+    assert isinstance(sent, protocol.Launch)
+    assert sent.time_limit_s == 120
+
+
+def test_who_cannot_be_told_is_not_told_again_and_again(talk: Talk) -> None:
+    """A supervisor of an older version, and one that is being stopped."""
+    talk.link.launch(order())
+    talk.link.extend(extend(120))
+    talk.lists(seen("running"))
+    assert talk.names() == []
+
+    talk.link.stop(stop())
+    talk.link.extend(extend(240, serial=5))
+    talk.lists(seen("running", limit_s=60))
+    assert talk.names() == ["Stop"]
+
+
+def test_a_limit_for_what_is_over_goes_nowhere(talk: Talk) -> None:
+    talk.wire.sent.clear()
+
+    talk.link.extend(extend(120))
+
+    assert talk.names() == []
+    assert talk.link.expected == {}

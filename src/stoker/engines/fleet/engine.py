@@ -12,6 +12,7 @@ from stoker.domain.errors import EngineUnreachable
 from stoker.domain.lifecycle import State
 from stoker.engines.base import (
     Capabilities,
+    ExtendOrder,
     Fact,
     LaunchOrder,
     LiveAttempt,
@@ -56,6 +57,11 @@ class FleetEngine:
             if link is None:
                 continue  # no longer configured: unconfirmed until it is back
             known = Expected(live.attempt, started=live.state is State.RUNNING)
+            known.extend = ExtendOrder(
+                attempt=live.attempt,
+                time_limit_s=live.spec.time_limit_s,
+                serial=live.version,
+            )
             if live.state is State.STARTING:
                 known.order = LaunchOrder(
                     attempt=live.attempt,
@@ -86,6 +92,12 @@ class FleetEngine:
             link = self.links.get(order.attempt.allocation.node)
             if link is not None:
                 link.stop(order)
+
+    def extend(self, orders: Sequence[ExtendOrder]) -> None:
+        for order in orders:
+            link = self.links.get(order.attempt.allocation.node)
+            if link is not None:
+                link.extend(order)
 
     def forget(self, node: str, attempts: Sequence[Attempt]) -> None:
         link = self.links.get(node)

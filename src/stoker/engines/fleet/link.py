@@ -31,6 +31,7 @@ from stoker.engines.base import (
     AttemptUnknown,
     AttemptUnnumbered,
     EngineOutdated,
+    ExtendOrder,
     Fact,
     LaunchOrder,
     LogChunk,
@@ -43,11 +44,13 @@ from stoker.runner import protocol
 
 from .orders import (
     ended_from,
+    has_heard,
     incarnation_from,
     instant,
     node_from,
     past_from,
     sample_from,
+    to_extend,
     to_forget,
     to_launch,
     to_stop,
@@ -88,6 +91,8 @@ class Expected(Struct):
     order: LaunchOrder | None = None
     """To be sent again while it has not begun; None once it is known to have."""
     stop: StopOrder | None = None
+    extend: ExtendOrder | None = None
+    """The limit it should have; sent again whenever its node lists another one."""
     started: bool = False
 
 
@@ -133,6 +138,18 @@ class Link:
         known.stop = order
         if self._listed:
             self._send(to_stop(order, self.epoch))
+
+    def extend(self, order: ExtendOrder) -> None:
+        """A launch that has not arrived takes the limit along; one that has hears of it."""
+        known = self.expected.get(order.attempt.id)
+        if known is None:
+            return  # over, or of a node that we have not heard of
+        known.extend = order
+        if known.order is not None:
+            spec = structs.replace(known.order.spec, time_limit_s=order.time_limit_s)
+            known.order = structs.replace(known.order, spec=spec)
+        if self._listed and known.stop is None:
+            self._send(to_extend(order, self.epoch))
 
     def forget(self, attempt: Attempt) -> None:
         """While it cannot be sent, the node lists the attempt again and we are asked again."""
@@ -282,14 +299,17 @@ class Link:
             there.add(part.attempt)
             self._on_seen(part)
             known = self.expected.get(part.attempt)
-            if (
-                known is not None
-                and known.stop is not None
-                and part.state in ("starting", "running")
-            ):
-                self._send(to_stop(known.stop, self.epoch))
+            if known is not None and part.state in ("starting", "running"):
+                self._remind(known, part)
         for id in [id for id in self.expected if id not in there]:
             self._missing(self.expected[id])
+
+    def _remind(self, known: Expected, part: protocol.Seen) -> None:
+        """It runs, or is about to: what it should have heard and has not is said again."""
+        if known.stop is not None:
+            self._send(to_stop(known.stop, self.epoch))
+        elif known.extend is not None and not has_heard(known.extend, part):
+            self._send(to_extend(known.extend, self.epoch))
 
     def _say_up(self, listing: protocol.Listing) -> None:
         assert self._hello is not None

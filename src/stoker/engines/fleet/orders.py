@@ -17,6 +17,7 @@ from stoker.engines.base import (
     AttemptLost,
     AttemptNeverRan,
     CardUse,
+    ExtendOrder,
     LaunchOrder,
     NodeSampled,
     PastAttempt,
@@ -86,6 +87,24 @@ def to_stop(order: StopOrder, epoch: int) -> protocol.Stop:
         cause=order.cause,
         grace_s=order.grace_s,
     )
+
+
+def to_extend(order: ExtendOrder, epoch: int) -> protocol.Extend:
+    attempt = order.attempt
+    return protocol.Extend(
+        attempt=attempt.id,
+        rank=0,
+        epoch=epoch,
+        number=attempt.launch_number,
+        incarnation=_incarnation(attempt),
+        time_limit_s=order.time_limit_s,
+        serial=order.serial,
+    )
+
+
+def has_heard(order: ExtendOrder, seen: protocol.Seen) -> bool:
+    """Whether a part that starts or runs has this limit already, or can never have it."""
+    return seen.limit_s in (-1, order.time_limit_s or 0)
 
 
 def to_forget(attempt: Attempt, epoch: int) -> protocol.Forget:
