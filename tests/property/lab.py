@@ -25,6 +25,7 @@ from stoker.scheduler.plan import Plan, plan
 from stoker.scheduler.policy import USE_UNIT, Policy
 from stoker.scheduler.room import CardLoad, Holding
 from stoker.scheduler.scan import ScanningView
+from stoker.scheduler.share import share
 from stoker.scheduler.view import View
 from tests.helpers.builders import NOON, a_spec
 from tests.helpers.scheduling import holding_of
@@ -141,6 +142,12 @@ class Lab:
         self._tell(lambda view: view.extended(attempt, limit_s))
         self.world.runs[attempt] = replace(self.world.runs[attempt], limit=limit_s)
 
+    def foreign(self, owner: str, cost: Fraction) -> None:
+        """Programs of theirs that are no task."""
+        self.story.append(f"{owner} uses {cost} cards outside")
+        self._tell(lambda view: view.set_foreign(owner, cost))
+        self.world.foreign[owner] = cost
+
     def free(self, attempt: str) -> None:
         self.story.append(f"{attempt} ended")
         self._tell(lambda view: view.free(attempt))
@@ -225,6 +232,8 @@ class Lab:
         assert promises == decided.promises, f"kept: {promises}\nexpected: {decided.promises}"
         assert plan(self.view, self.now) == indexed, "planning has changed the view"
         assert dict(self.view.taken()) == dict(self.scanning.taken())
+        for owner in ("nobody", *self.view.owners()):
+            assert share(self.view, owner) == share(self.scanning, owner)
         return indexed
 
     def copy(self) -> Lab:

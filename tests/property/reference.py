@@ -181,6 +181,7 @@ class _Pass:
             return Fraction(weight)
         mine = [run for run in self.runs.values() if run.owner == owner]
         cost = sum((cost_of(run, self.world.machines) for run in mine), Fraction(0))
+        cost += self.world.foreign.get(owner, Fraction(0))
         if self.rules.order == "fairshare":
             cost += self.world.use.get(owner, Fraction(0))
         return cost / weight

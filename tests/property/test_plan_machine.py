@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 from hypothesis import Phase, settings
@@ -239,6 +240,13 @@ class Histories(RuleBasedStateMachine):
     def weight(self, owner: str, weight: int) -> None:
         old = self.lab.view.policy
         self.lab.set_policy(structs.replace(old, weights={**old.weights, owner: weight}))
+
+    @rule(
+        owner=owners, cost=st.sampled_from([Fraction(0), Fraction(1, 2), Fraction(1), Fraction(5)])
+    )
+    def foreign(self, owner: str, cost: Fraction) -> None:
+        """Programs of theirs use cards outside of any task."""
+        self.lab.foreign(owner, cost)
 
     @rule(owner=owners, most=st.sampled_from([None, 0, 1, 3]))
     def quota(self, owner: str, most: int | None) -> None:

@@ -187,6 +187,8 @@ class World:
     """Outcomes, or "deleted"."""
     use: dict[str, Fraction] = field(default_factory=dict)
     """What people used before, decayed."""
+    foreign: dict[str, Fraction] = field(default_factory=dict)
+    """Cards that people use outside of any task."""
     promises: dict[str, Promise] = field(default_factory=dict)
 
 

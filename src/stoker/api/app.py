@@ -35,6 +35,7 @@ from . import (
     queues,
     server_log,
     settings,
+    share,
     tasks,
     tokens,
     why,
@@ -68,6 +69,7 @@ ROUTES: tuple[Route, ...] = (
     *audit.ROUTES,
     *server_log.ROUTES,
     *queues.ROUTES,
+    *share.ROUTES,
     *meta.ROUTES,
 )
 

@@ -11,7 +11,7 @@ from .screen import pad, width
 HEADINGS: dict[str, tuple[str, ...]] = {
     "tasks": ("submit", "cancel", "edit", "extend", "resubmit", "requeue", "delete"),
     "line": ("hold", "release", "move"),
-    "watch": ("ls", "top", "show", "why", "logs", "wait", "nodes", "notify", "server-log"),
+    "watch": ("ls", "top", "show", "why", "logs", "wait", "share", "nodes", "notify", "server-log"),
     "people": ("login", "logout", "me", "passwd", "token", "user"),
     "machine": ("up", "down", "drain", "resume", "service", "config", "upgrade-check"),
     "lab": ("queue", "team", "quota", "pause", "announce", "settings", "audit"),

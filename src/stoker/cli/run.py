@@ -20,7 +20,7 @@ from .screen import clean
 
 COMMANDS = (
     "up", "down", "submit", "ls", "show", "why", "top", "logs", "wait", "cancel", "hold", "release", "edit",
-    "move", "extend", "resubmit", "requeue", "delete", "export", "nodes", "drain", "resume", "notify", "queue", "team", "quota",
+    "move", "extend", "share", "resubmit", "requeue", "delete", "export", "nodes", "drain", "resume", "notify", "queue", "team", "quota",
     "pause", "announce", "settings", "audit", "server-log", "reset", "backup", "restore", "db", "upgrade-check", "service",
     "config", "login", "logout", "me", "passwd", "token", "user", "help", "completion", "version",
 )  # fmt: skip

@@ -130,10 +130,7 @@ def _facts(found: TaskDetail) -> Iterator[tuple[str, str]]:
         yield "why", clean(task.message)
     for line in told(found.waits):
         yield "waits", line
-    moment = ends_at(task)
-    if moment is not None:
-        left = duration(max((moment - datetime.now(UTC)).total_seconds(), 0), language())
-        yield "limit", words("show.limit_text", clock=clock(moment), left=left, id=task.id)
+    yield from _limit(task)
     if found.unconfirmed:
         yield "unconfirmed", words("show.unconfirmed_text", node=task.node or "?")
     yield "owner", clean(task.owner)
@@ -151,6 +148,13 @@ def _facts(found: TaskDetail) -> Iterator[tuple[str, str]]:
     if options:
         yield "options", clean(" ".join(options))
     yield from _usage(found)
+
+
+def _limit(task: TaskView) -> Iterator[tuple[str, str]]:
+    moment = ends_at(task)
+    if moment is not None:
+        left = duration(max((moment - datetime.now(UTC)).total_seconds(), 0), language())
+        yield "limit", words("show.limit_text", clock=clock(moment), left=left, id=task.id)
 
 
 def _state_line(found: TaskDetail) -> str:

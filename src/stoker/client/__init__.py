@@ -29,6 +29,8 @@ from .queues import QueueVerbs
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from stoker.wire_share import ShareView
+
     from .export import Export
 
 __all__ = ["Client", "LogPart", "Refused", "ServerUnreachable", "StreamReset", "TaskSpec"]
@@ -175,6 +177,12 @@ class Client(People, Notices, QueueVerbs, Lab):
         no_limit = limit_s is None and add_s is None
         wish = wire.Extension(time_limit_s=limit_s, add_s=add_s, no_limit=no_limit)
         return self._post(f"{_path(id)}/extend", wish, wire.TaskView)
+
+    def share(self, person: str = "") -> ShareView:
+        """Where you stand among the others, and why; admins may ask about any `person`."""
+        from stoker.wire_share import ShareView  # noqa: PLC0415 - one command needs it
+
+        return self._get("/share", ShareView, {"person": person} if person else None)
 
     def requeue(self, id: str) -> wire.TaskView:
         """End what runs of it and put it back in line."""

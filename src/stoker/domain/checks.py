@@ -17,7 +17,6 @@ from .dependency import parse_after
 from .errors import InvalidSpec
 from .indices import HIGHEST_INDEX, MOST_ELEMENTS
 from .notice import check_wishes
-from .person import PERSON_CHOICES
 from .sweep import array_of
 from .task import NO_ENVIRONMENT, NOT_YET, TaskSpec, fields
 
@@ -262,5 +261,5 @@ def explain_validation(message: str) -> InvalidSpec:
 
 
 def _choices(name: str) -> tuple[str, ...]:
-    kinds = {field.name: field.kind for field in fields()} | PERSON_CHOICES
+    kinds = {field.name: field.kind for field in fields()}
     return typing.get_args(kinds[name]) if name in kinds else ()

@@ -19,8 +19,6 @@ SCOPES: tuple[ScopeName, ...] = ("tasks:read", "tasks:write", "account", "admin"
 
 Login = Literal["own", "system"]
 Language = Literal["", "en", "zh"]
-PERSON_CHOICES: dict[str, Any] = {"role": Role, "login": Login, "language": Language}
-"""Fields that take one of a few words; a refusal names them."""
 
 
 class Person(Struct, frozen=True, kw_only=True):

@@ -59,7 +59,7 @@ class Rules(Struct, frozen=True, kw_only=True):
         int, about("Only so many finished tasks are kept; 0 = any number", ge=0, le=10**12)
     ] = 0
     waiting_long_s: Annotated[
-        int, about("Who has a task that waits so many seconds is told; 0 = never", ge=0)
+        int, about("Who has a task that waits so many seconds is told; 0 = never", ge=0, le=MOST)
     ] = 24 * 3600
     others_see: Annotated[
         Literal["all", "queue", "nothing"],
@@ -78,7 +78,7 @@ class Rules(Struct, frozen=True, kw_only=True):
         int, about("Live streams that one person may have open; 0 = any number", ge=0, le=MOST)
     ] = 0
     spec_bytes: Annotated[
-        int, about("Largest task that may be handed over, in bytes of JSON; 0 = any", ge=0)
+        int, about("Largest task that may be handed over, in bytes of JSON; 0 = any", ge=0, le=MOST)
     ] = 0
     disk_full_percent: Annotated[
         int,
@@ -102,7 +102,8 @@ class Rules(Struct, frozen=True, kw_only=True):
         ),
     ] = ""
     notices_per_hour: Annotated[
-        int, about("Notices that one person gets in an hour; the rest as one; 0 = any", ge=0)
+        int,
+        about("Notices that one person gets in an hour; the rest as one; 0 = any", ge=0, le=MOST),
     ] = 30
 
 

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from datetime import datetime
+from fractions import Fraction
 from typing import Any, Protocol
 
 from msgspec import Struct, field
@@ -193,6 +194,8 @@ class Flow:
         """The spool of every node that has ever introduced itself. Kept over restarts."""
         self.strangers: dict[str, tuple[str, tuple[str, ...]]] = {}
         """Attempts on nodes that the records do not know: their node, and their cards if they run."""
+        self.foreign: dict[str, dict[str, Fraction]] = {}
+        """By node: what programs that are no task cost whose they are (`foreign`)."""
         self.restoring: Restoring | None = None
         """The records are from a backup: nothing is placed until nodes have told what ran since."""
         self.doubted: set[TaskKey] = set()

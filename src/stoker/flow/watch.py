@@ -36,6 +36,7 @@ from .commit import commit, moved
 from .context import Flow, NodeState
 from .finish import finish
 from .follow import follow
+from .foreign import charge
 from .keep import keep_node
 from .launch import order_of
 from .nodes import launched
@@ -73,12 +74,14 @@ async def _node_fact(flow: Flow, fact: Fact) -> None:
                 state.since, state.why = fact.at, fact.why
             flow.view.node_down(fact.node)
             flow.diary.write(fact.at, "node_down", node=fact.node)
+            charge(flow, fact.node)
             log.warning("event=node_down node=%s why=%s", fact.node, fact.why)
         case NodeSampled():
             state = flow.nodes.get(fact.node)
             if state is not None:
                 state.sample = fact
             measured(flow, fact.node)
+            charge(flow, fact.node)
         case NodeRecalled():
             await recalled(flow, fact)
         case EngineOutdated():

@@ -56,6 +56,8 @@ class BaseView:
         self._taken: dict[str, Holding] = {}
         self._cost_of: dict[str, Number] = {}
         self._cost: dict[str, Number] = {}
+        self._foreign: dict[str, Number] = {}
+        """What people use of cards outside of any task, in cards."""
         self._cards: dict[tuple[str, str], int] = {}
         self._team_cards: dict[str, int] = {}
         self._live: dict[int, int] = {}
@@ -283,8 +285,30 @@ class BaseView:
         return self._taken
 
     def cost(self, owner: str) -> Number:
-        """What the owner holds now, in cards."""
-        return self._cost.get(owner, 0)
+        """What the owner holds now, in cards, and uses of others outside of any task."""
+        foreign = self._foreign.get(owner)
+        held = self._cost.get(owner, 0)
+        return held if foreign is None else held + foreign
+
+    def foreign(self, owner: str) -> Number:
+        """What the owner uses of cards outside of any task."""
+        return self._foreign.get(owner, 0)
+
+    def set_foreign(self, owner: str, cost: Number) -> bool:
+        """The owner's programs that are no task use so many cards; True when that is news."""
+        if cost == self._foreign.get(owner, 0):
+            return False
+        if cost:
+            self._foreign[owner] = cost
+        else:
+            del self._foreign[owner]
+        self.openings += 1
+        return True
+
+    def owners(self) -> set[str]:
+        """Everybody who has something in line or holds something, or did not long ago."""
+        waiting = {waiting.sign.owner for waiting in self._entries.values()}
+        return waiting | self._cost.keys() | self._foreign.keys() | self.use.keys()
 
     def cards_of(self, owner: str = "", queue: str = "") -> int:
         """Cards held by an owner, in a queue, or by an owner in a queue."""
@@ -425,7 +449,7 @@ class BaseView:
             self._ticks = ticks if self._ticks is None else self._ticks
             return False
         for _ in range(min(ticks - self._ticks, MOST_TICKS)):
-            owners = dict.fromkeys((*self.use, *self._cost))
+            owners = dict.fromkeys((*self.use, *self._cost, *self._foreign))
             for owner in owners:
                 use = self.use.get(owner, 0)
                 self.use[owner] = decayed(use, self.cost(owner), self.policy.half_life_s)

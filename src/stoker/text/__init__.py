@@ -197,6 +197,7 @@ def _phrases(key: str, language: str) -> Mapping[str, str]:
 
 _APART: dict[str, tuple[str, ...]] = {
     "top": ("top.",),
+    "share": ("share.",),
     "notices": ("notice.", "notify."),
     "people": ("people.", "help.user_", "help.token_", "help.me_"),
     "admin": ("heard.", "pause.", "announce.", "settings.", "audit.", "serverlog.", "news."),

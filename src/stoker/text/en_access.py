@@ -40,5 +40,5 @@ TEXTS = {
     "too_many_tokens.hint": "Take away what nobody uses: stoker token ls, stoker token rm ID",
     "unknown_token": "There is no token {id}.",
     "unknown_token.hint": "stoker token ls shows yours.",
-    "bad_email": "`{value}` is no mail address.",
+    "bad_email": "this is no e-mail address.",
 }

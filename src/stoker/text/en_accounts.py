@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 TEXTS = {
-    "unknown_person": "There is no person {name}.",
-    "unknown_person.hint": "See who there is: stoker user ls",
     "person_exists": "There is a person {name} already.",
     "person_exists.hint": "Choose another name, or change the one there is: stoker user edit {name}",
     "stale_person": "{name} was changed after you looked.",
@@ -12,12 +10,8 @@ TEXTS = {
     "person_shut_out": "{name} is locked or expired, so a code would be of no use.",
     "person_shut_out.hint": "First: stoker user unlock {name}, or stoker user edit {name} --expires never",
     "bad_person_name": "`{value}` cannot be a name: it begins with a small letter or _, and goes on with small letters, digits and _ . - up to 32 characters.",
-    "control_characters": "It holds characters that cannot be shown.",
-    "bad_email": "`{value}` is no e-mail address.",
     "bad_node_name": "`{value}` cannot be the name of a node.",
     "bad_account": "`{value}` cannot be a unix account.",
-    "no_such_team": "There is no team {team}.",
-    "no_such_team.hint": "Make it first: stoker team add {team}",
     "account_taken": "The unix account {account} is {person}'s: each could read and stop the other's tasks.",
     "account_taken.hint": "Name another account, or say that they share it: --share-account",
     "last_admin": "{name} is the last admin who can log in: nobody could undo it.",
@@ -26,9 +20,4 @@ TEXTS = {
     "has_tasks.hint": "To cancel them too: stoker user rm {name} --tasks cancel",
     "system_password": "{name} logs in with the system's password; there is none to set here.",
     "system_password.hint": "Change it on the system, or first: stoker user edit {name} --login own",
-    "one_person_mode": "This Stoker serves one person; nobody else can log in.",
-    "one_person_mode.hint": "To open it to others, set one_person = false in config.toml and start it again.",
-    "password_too_short": "A password has at least {least} characters.",
-    "password_too_long": "A password has at most {most} bytes.",
-    "password_is_name": "The password must not be the name.",
 }

@@ -77,6 +77,11 @@ PHRASES: dict[str, str] = {
         "stoker extend 17 2d  # two days in all, from its start\n"
         "stoker extend 17 none"
     ),
+    "help.share.examples": (
+        "stoker share\n"
+        "stoker share bo  # for admins\n"
+        "stoker share --json"
+    ),
     "help.move.examples": (
         "stoker move 17 --first\n"
         "stoker move 17 --after 12  # right behind task 12"

@@ -40,5 +40,5 @@ TEXTS = {
     "too_many_tokens.hint": "请删除不用的：stoker token ls，stoker token rm ID",
     "unknown_token": "没有令牌 {id}。",
     "unknown_token.hint": "stoker token ls 列出您的令牌。",
-    "bad_email": "`{value}` 不是邮箱地址。",
+    "bad_email": "这不是电子邮件地址。",
 }

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 TEXTS = {
-    "unknown_person": "没有用户 {name}。",
-    "unknown_person.hint": "查看所有用户：stoker user ls",
     "person_exists": "用户 {name} 已经存在。",
     "person_exists.hint": "请换一个名字，或修改已有的用户：stoker user edit {name}",
     "stale_person": "在您查看之后，{name} 已被修改。",
@@ -12,12 +10,8 @@ TEXTS = {
     "person_shut_out": "{name} 已被禁止登录或已过期，登录码没有用处。",
     "person_shut_out.hint": "请先运行：stoker user unlock {name}，或 stoker user edit {name} --expires never",
     "bad_person_name": "`{value}` 不能作为用户名：须以小写字母或 _ 开头，其余为小写字母、数字和 _ . -，最多 32 个字符。",
-    "control_characters": "含有无法显示的字符。",
-    "bad_email": "`{value}` 不是电子邮箱地址。",
     "bad_node_name": "`{value}` 不能作为节点名。",
     "bad_account": "`{value}` 不能作为系统账号。",
-    "no_such_team": "没有组 {team}。",
-    "no_such_team.hint": "请先创建：stoker team add {team}",
     "account_taken": "系统账号 {account} 属于 {person}：共用时双方可以读取和停止对方的任务。",
     "account_taken.hint": "请换一个账号，或明确表示共用：--share-account",
     "last_admin": "{name} 是最后一位可以登录的管理员，这样做之后无人能够恢复。",
@@ -26,9 +20,4 @@ TEXTS = {
     "has_tasks.hint": "要同时取消这些任务：stoker user rm {name} --tasks cancel",
     "system_password": "{name} 使用系统密码登录，这里没有可设置的密码。",
     "system_password.hint": "请在系统中修改，或先运行：stoker user edit {name} --login own",
-    "one_person_mode": "这个 Stoker 只为一个人服务，其他人不能登录。",
-    "one_person_mode.hint": "要开放给其他人，请在 config.toml 中设置 one_person = false 并重新启动。",
-    "password_too_short": "密码至少 {least} 个字符。",
-    "password_too_long": "密码最多 {most} 字节。",
-    "password_is_name": "密码不能与用户名相同。",
 }

@@ -77,6 +77,11 @@ PHRASES: dict[str, str] = {
         "stoker extend 17 2d  # 从开始算起一共两天\n"
         "stoker extend 17 none"
     ),
+    "help.share.examples": (
+        "stoker share\n"
+        "stoker share bo  # 管理员可用\n"
+        "stoker share --json"
+    ),
     "help.move.examples": (
         "stoker move 17 --first\n"
         "stoker move 17 --after 12  # 紧跟在任务 12 之后"
@@ -106,7 +111,7 @@ PHRASES: dict[str, str] = {
     "help.queue-show.examples": "stoker queue show debug\nstoker queue show debug --json  # 供程序使用",
     "help.queue-add.examples": (
         "stoker queue add debug --longest 15m --default-limit 15m --priority 10\n"
-        "stoker queue add vision --teams vision --most-cards 8  # 供一个小组使用，8 块 GPU\n"
+        "stoker queue add vision --teams vision --most-cards 8  # 一个小组用 8 块\n"
         "stoker queue add big --models A100 --labels nvlink --spread"
     ),
     "help.queue-edit.examples": (

@@ -27,6 +27,7 @@ from stoker.text import (
     en_notices,
     en_people,
     en_queues,
+    en_share,
     en_top,
     knows_phrase,
     zh,
@@ -36,6 +37,7 @@ from stoker.text import (
     zh_notices,
     zh_people,
     zh_queues,
+    zh_share,
     zh_top,
 )
 
@@ -49,6 +51,7 @@ CATALOGUES = [
     (en_notices.PHRASES, zh_notices.PHRASES),
     (en_admin.PHRASES, zh_admin.PHRASES),
     (en_queues.PHRASES, zh_queues.PHRASES),
+    (en_share.PHRASES, zh_share.PHRASES),
     (en_examples.PHRASES, zh_examples.PHRASES),
 ]
 SPOKEN = (
@@ -58,6 +61,7 @@ SPOKEN = (
     | en_notices.PHRASES
     | en_admin.PHRASES
     | en_queues.PHRASES
+    | en_share.PHRASES
     | en_examples.PHRASES
 )
 """Everything the command line says."""
@@ -231,7 +235,11 @@ def _phrases_in_cli() -> tuple[set[str], set[str]]:
     exact: set[str] = set()
     beginnings: set[str] = set()
     heads = {key.partition(".")[0] for key in SPOKEN}
-    others = (SOURCE / "flow" / "notice_text.py", SOURCE / "api" / "news.py")
+    others = (
+        SOURCE / "flow" / "notice_text.py",
+        SOURCE / "api" / "news.py",
+        SOURCE / "api" / "share.py",
+    )
     speaking = (*(SOURCE / "cli").rglob("*.py"), *(SOURCE / "client").glob("*.py"))
     for path in (*speaking, *others):
         for node in ast.walk(ast.parse(path.read_text())):
