@@ -42,6 +42,7 @@ SOAK: Parts = {
     "crash-postgresql": [*PYTEST, "--timeout=3000", "tests/crash"],
     "fuzz-postgresql": [*PYTEST, "--timeout=1800", "tests/integration/api/test_fuzz.py"],
     "property": [*PYTEST, *PARALLEL, "--timeout=1800", "tests/property"],
+    "month": [*PYTEST, "-m", "soak", "--timeout=3000", "tests/property/test_month.py"],
     "simulation": [*PYTEST, *PARALLEL, "--timeout=1800", "tests/simulation/test_seeds.py"],
     "mutants": [sys.executable, "-m", "tests.simulation.mutants"],
 }

@@ -335,3 +335,34 @@ def test_drain_and_resume(stoker: Stoker) -> None:
     assert f"{name} takes tasks again." in stoker("resume", name).stdout
     stoker("wait", id)
     assert "There is no node nowhere" in stoker("drain", "nowhere", code=2).stderr
+
+
+# ---- more time, and whose turn it is
+
+
+def test_a_running_task_is_given_more_time(stoker: Stoker) -> None:
+    id = fill(stoker, 1, "--time-limit", "90m")
+
+    assert stoker("extend", id, "+30m").stdout.startswith(
+        f"Task {id} may run for 2 h in all, until "
+    )
+    assert stoker.task(id)["spec"]["time_limit_s"] == 7200
+    shown = stoker("show", id).stdout
+    assert f"longer: stoker extend {id} +2h" in shown
+    assert "given a time limit of 2 h by" in shown
+    assert "left]" not in stoker("ls").stdout
+    stoker("extend", id, "3d")
+    assert stoker("extend", id, "none").stdout == f"Task {id} has no time limit any more.\n"
+    refused = stoker("extend", id, "+1h", code=2).stderr
+    assert "has no time limit" in refused
+    assert stoker("extend", id, "soon", code=2).stderr.startswith("stoker: limit: `soon` is not")
+
+
+def test_share_says_where_one_stands(stoker: Stoker) -> None:
+    fill(stoker, 4)
+    stoker.submit("--gpus", "1", "--", "true")
+
+    said = stoker("share").stdout.splitlines()
+
+    assert said[1:] == ["You hold 4 GPUs at weight 1.", "You are next."]
+    assert stoker.json("share")["place"] == 1

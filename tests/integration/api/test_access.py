@@ -20,8 +20,8 @@ every_route = pytest.mark.parametrize("route", ROUTES, ids=lambda r: f"{r.method
 
 
 def target(route: Route) -> str:
-    known = {"id": "1", "node": "testbed", "token": "0" * 12, "person": "ana"}
-    return re.sub(r"\{(\w+)\}", lambda part: known[part[1]], route.path)
+    known = {"id": "1", "node": "testbed", "token": "0" * 12, "queue": "default"}
+    return re.sub(r"\{(\w+)\}", lambda part: known.get(part[1], "ana"), route.path)
 
 
 def without_token(server: ApiServer, method: str, path: str, **headers: str) -> tuple[int, bytes]:

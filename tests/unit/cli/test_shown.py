@@ -194,3 +194,26 @@ def test_what_is_not_as_one_might_think_is_said() -> None:
     lines = list(nodes.describe(gone))
     assert "out of reach for 3 h" in lines[0]
     assert all(line.isprintable() for line in lines)
+
+
+def limited(hours: float, left_h: float) -> TaskView:
+    """A running task with so much of its limit left."""
+    spec = TaskSpec(command=("true",), name="it", time_limit_s=int(hours * 3600))
+    return view(spec=spec, started_at=datetime.now(UTC) - timedelta(hours=hours - left_h))
+
+
+def test_a_list_says_how_much_time_is_left_when_it_is_not_much() -> None:
+    lines = ls.lines([limited(72, 20.5), limited(72, 30), limited(4, 0.75), limited(1, 0.5)])
+
+    assert "[20 h 29 min left] it" in lines[1] or "[20 h 30 min left] it" in lines[1]
+    assert "left" not in lines[2]
+    assert "min left] it" in lines[3]
+    assert "left" not in lines[4], "a short limit is always near"
+
+
+def test_one_task_says_when_it_ends_at_the_latest() -> None:
+    shown = "\n".join(show.describe(detail(limited(72, 30))))
+
+    assert "at the latest, in 1 d 5 h" in shown
+    assert "stoker extend 17 +2h" in shown
+    assert "at the latest" not in "\n".join(show.describe(detail(view())))
