@@ -301,7 +301,7 @@ class Health(Struct, frozen=True, kw_only=True):
     waiting: int
     live: int
     notices: tuple[str, ...] = ()
-    """What was decided so and everybody should know."""
+    """What was decided so and everybody here should know; left out for strangers."""
 
 
 class Version(Struct, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -362,7 +362,9 @@ def test_a_plain_account_serves_a_lab_and_says_what_that_means(lab: Lab) -> None
         assert str(home / "first-code") in said
         assert (home / "first-code").read_text().startswith(f"{ana.name} stk_")
         url = json.loads((home / "server.json").read_text())["url"]
-        with urlopen(f"{url}/api/v1/health", timeout=10) as answer:
+        token = (home / "token").read_text().strip()
+        asked = Request(f"{url}/api/v1/health", headers={"Authorization": f"Bearer {token}"})
+        with urlopen(asked, timeout=10) as answer:
             health = json.load(answer)
         assert health["status"] == "ok"
         assert ana.name in health["notices"][0]

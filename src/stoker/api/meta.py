@@ -19,9 +19,10 @@ from .route import PREFIX, Call, route
 
 @route("GET", "/health", access="open", answer=Health)
 async def health(call: Call[NoQuery, None]) -> Health:
-    """Whether it works; for whom is known here, also what is wrong if not."""
+    """Whether it works; for whom is known here, also what is wrong
+    if not, and what everybody should know."""
     found = overview.health(call.parts.flow)
-    return found if call.who.name else structs.replace(found, problems=())
+    return found if call.who.name else structs.replace(found, problems=(), notices=())
 
 
 @route("GET", "/version", access="open", answer=Version)

@@ -13,13 +13,14 @@ from typing import Any
 import msgspec
 
 from stoker import text
-from stoker.access.caller import Caller
 from stoker.domain.key import TaskKey, parse_key
 from stoker.domain.lifecycle import Task
 from stoker.flow.context import Flow
 from stoker.flow.diary import Line
 from stoker.store.readers import EventRow
 from stoker.wire_admin import NewsLine
+
+from .sight import Sight
 
 CODES = {
     "Submitted": "submitted",
@@ -42,17 +43,16 @@ class _Told(msgspec.Struct):
 
 
 async def of_tasks(
-    flow: Flow, rows: Sequence[EventRow], who: Caller, language: str
+    flow: Flow, rows: Sequence[EventRow], sight: Sight, language: str
 ) -> list[NewsLine]:
-    """What happened to tasks, as far as `who` may know of them."""
+    """What happened to tasks, as far as the caller may know of them. Rows must say their owner."""
     told = [(row, key) for row in rows if row.event in CODES and (key := parse_key(row.task))]
     found = await flow.store.tasks(list(dict.fromkeys(key for _, key in told)))
     tasks = {task.key: task for task in found}
-    sees_all = who.is_admin or flow.book.rules.others_see != "nothing"
     return [
         _line(row.at, CODES[row.event], _values(row, key, tasks.get(key)), language)
         for row, key in told
-        if sees_all or ((task := tasks.get(key)) is not None and task.owner == who.name)
+        if sight.may_know(row.owner)
     ]
 
 
@@ -62,7 +62,7 @@ def of_diary(lines: Sequence[Line], language: str) -> list[NewsLine]:
 
 
 def _values(row: EventRow, key: TaskKey, task: Task | None) -> dict[str, Any]:
-    values: dict[str, Any] = {"task": str(key), "person": "?" if task is None else task.owner}
+    values: dict[str, Any] = {"task": str(key), "person": row.owner or "?"}
     if row.event == "Submitted":
         values["gpus"] = "?" if task is None else task.spec.gpus
     elif row.event == "Started":
@@ -70,8 +70,6 @@ def _values(row: EventRow, key: TaskKey, task: Task | None) -> dict[str, Any]:
     elif row.event == "Ended":
         end = msgspec.json.decode(row.values, type=_Told).end
         values["outcome"] = "?" if end is None else end.outcome
-    elif row.event == "Deleted":
-        del values["person"]  # nobody knows any more
     return values
 
 

@@ -21,6 +21,7 @@ from .answer import to_json
 from .news import of_diary, of_tasks
 from .query import Query
 from .route import Call, Parts, route
+from .sight import Sight
 from .streams import KEEP_ALIVE, KEEP_ALIVE_S, EventStream, Frames, frame
 
 PAGE = 500
@@ -46,8 +47,8 @@ async def server_log(call: Call[LogQuery, None]) -> NewsPage:
     """What happened lately: tasks, nodes, pauses, announcements. Nothing private."""
     parts, limit = call.parts, call.query.limit
     flow, last, number = parts.flow, parts.readers.last_seq(), parts.flow.diary.last
-    rows = parts.readers.events_after(max(0, last - limit * RAW_EVENTS), limit * RAW_EVENTS)
-    lines = await of_tasks(flow, rows, call.who, call.language)
+    rows = parts.readers.owned_events_after(max(0, last - limit * RAW_EVENTS), limit * RAW_EVENTS)
+    lines = await of_tasks(flow, rows, call.sight, call.language)
     lines += of_diary(flow.diary.after(0, limit), call.language)
     lines.sort(key=lambda line: line.at)
     return NewsPage(lines=tuple(lines[-limit:]), next=_cursor(parts, last, number))
@@ -105,9 +106,9 @@ async def _follow(parts: Parts, who: Caller, language: str, seq: int, number: in
     flow, readers = parts.flow, parts.readers
     while True:
         seen = flow.news.last  # before looking, so that what comes meanwhile wakes us
-        rows = readers.events_after(seq, PAGE)
+        rows = readers.owned_events_after(seq, PAGE)
         written = flow.diary.after(number, PAGE)
-        lines: list[NewsLine] = await of_tasks(flow, rows, who, language)
+        lines: list[NewsLine] = await of_tasks(flow, rows, Sight(flow, who), language)
         lines += of_diary(written, language)
         seq = rows[-1].seq if rows else seq
         number = written[-1].number if written else number

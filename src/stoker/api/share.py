@@ -35,7 +35,7 @@ async def get_share(call: Call[ShareQuery, None]) -> ShareView:
     if person != who.name and person not in flow.book.people and person not in flow.view.owners():
         raise InvalidSpec("no_such_person", field="person", person=person)
     found, limits = stand(flow, person)
-    sees_all = who.is_admin or flow.book.rules.others_see != "nothing"
+    sees_all = not call.sight.is_alone
     words = _Words(call.language, is_you=person == who.name, sees_all=sees_all)
     rows = found.everybody if sees_all else (found.mine,)
     places = {one.owner: number for number, one in enumerate(found.everybody, 1) if one.ready}

@@ -117,6 +117,16 @@ class Lab:
                     return seen
         raise AssertionError("the stream ended")
 
+    def news(self) -> list[Any]:
+        """What the server's log tells Bo from the beginning on, up to the newest line."""
+        seen, last = [], self.look("/server-log?limit=2000").json["lines"][-1]
+        with self.server.sse("/server-log/stream?after=0-0-0", token=self.bo) as stream:
+            for event in stream:
+                seen.append(event.json)
+                if event.json == last:
+                    return seen
+        raise AssertionError("the stream ended")
+
     def _sample(self) -> None:
         gpu = self.server.engine.nodes["testbed"].gpus[0].uuid
         use = CardUse(
@@ -154,9 +164,11 @@ def forbidden(level: str) -> tuple[str, ...]:
 # ---- every way to ask
 
 
+NAMED = {"node": "testbed", "person": "ana", "queue": "default", "team": "x", "setting": "policy"}
+
+
 def filled(route: Route, id: str) -> str:
-    path = route.path.replace("{id}", id).replace("{node}", "testbed")
-    return f"{path}?after=0" if path == "/events/stream" else path
+    return route.path.format(id=id, **NAMED)
 
 
 def test_no_answer_holds_what_is_private(lab: Lab, level: str) -> None:
@@ -176,6 +188,7 @@ def test_no_answer_holds_what_is_private(lab: Lab, level: str) -> None:
             asked += 1
     assert asked > len(lab.tasks) * 10
     assert found(repr(lab.events()).encode(), forbidden(level)) == []
+    assert found(repr(lab.news()).encode(), CANARIES) == []
 
 
 def test_lists_and_exports_with_every_filter(lab: Lab, level: str) -> None:
@@ -198,12 +211,15 @@ def test_nothing_private_can_be_searched_for(lab: Lab) -> None:
         assert lab.look(f"/tasks?name={canary}").json["tasks"] == []
 
 
+BODIES = {"move": {"to": "first"}, "extend": {"add_s": 60}}
+
+
 def test_refusals_of_acts_hold_nothing_and_change_nothing(lab: Lab, level: str) -> None:
     before = {id: lab.task(id)["version"] for id in lab.tasks}
     for route in ROUTES:
         if route.task is None or route.method == "GET":
             continue
-        body: Any = {"to": "first"} if route.path.endswith("move") else {"command": ["true"]}
+        body: Any = BODIES.get(route.path.rpartition("/")[2], {"command": ["true"]})
         for id in lab.tasks:
             path = route.path.replace("{id}", id)
             reply = lab.request(
@@ -280,8 +296,12 @@ def test_nothing_means_that_there_is_nothing(lab: Lab) -> None:
         for below in ("", "/why", "/successors", "/log"):
             said = lab.look(f"/tasks/{id}{below}").json
             assert said == missing | {"message": missing["message"].replace("99999", id)}
-    for path in (f"/tasks/{lab.own}", f"/tasks/{lab.own}/why", "/nodes", "/tasks", "/events"):
-        assert b"ana" not in lab.look(path).body
+    for path in (
+        f"/tasks/{lab.own}", f"/tasks/{lab.own}/why", "/nodes", "/tasks", "/events", "/share",
+        "/server-log?limit=2000", "/queues", "/teams", "/quotas", "/announcement", "/settings",
+    ):  # fmt: skip
+        assert b"ana" not in lab.look(path).body, path
+    assert {line["values"]["task"] for line in lab.news() if "task" in line["values"]} == {lab.own}
     why = lab.look(f"/tasks/{lab.own}/why").json
     assert why["holders"] == [
         {"task": "", "owner": "", "node": "testbed", "gpu_ids": [0, 1, 2, 3], "ends": None}
@@ -372,14 +392,61 @@ def test_whose_a_deleted_task_was_is_remembered(lab: Lab) -> None:
     assert all(task != lab.gone for task, _ in told)
 
 
-def test_strangers_learn_nothing_about_nodes_people_and_paths(lab: Lab) -> None:
+def test_strangers_learn_nothing_about_nodes_people_and_paths(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lab.server.flow, "shared_account", "CANARY-account")
     for token in ("", "stk_wrong"):
         headers = {"Authorization": f"Bearer {token}"}
         health = lab.request("GET", "/health", headers=headers).json
         version = lab.request("GET", "/version", headers=headers).json
-        assert (set(health), health["problems"]) == ({"status", "problems", "waiting", "live"}, [])
+        assert set(health) == {"status", "problems", "notices", "waiting", "live"}
+        assert (health["problems"], health["notices"]) == ([], [])
         assert version["home"] == ""
     assert "CANARY-home" in lab.request("GET", "/version", token=lab.root).json["home"]
+    assert "CANARY-account" in lab.look("/health").json["notices"][0]
+
+
+def test_the_servers_log_says_of_others_what_the_queue_says(lab: Lab) -> None:
+    lab.server.others_see("queue")
+    told = {
+        (line["code"], line["values"].get("person"), line["values"].get("task"))
+        for line in lab.news()
+    }
+
+    assert {("ended", "ana", lab.ended), ("started", "ana", lab.runs)} <= told
+    assert ("deleted", "ana", lab.gone) in told
+    for line in lab.news():
+        assert set(line["values"]) <= {"task", "person", "gpus", "node", "outcome", "why", "text"}
+
+
+def test_the_servers_log_remembers_whose_a_deleted_task_was(lab: Lab) -> None:
+    lab.server.others_see("nothing")
+    gone = lab.submit(command=["true"], hold=True, token=lab.bo)
+    lab.request("DELETE", f"/tasks/{gone}", token=lab.bo)
+
+    told = [(line["code"], line["values"].get("task")) for line in lab.news()]
+
+    assert ("deleted", gone) in told
+    assert ("deleted", lab.gone) not in told
+
+
+def test_where_others_stand_is_shown_with_the_queue_only(lab: Lab, level: str) -> None:
+    people = {row["person"] for row in lab.look("/share").json["table"]}
+
+    assert ("ana" in people) is (level != "nothing")
+    for path in ("/share?person=ana", "/share?person=nobody", "/tokens?person=ana"):
+        refused = lab.look(path)
+        assert (refused.status, refused.json["code"]) == (403, "admins_only")
+
+
+def test_the_audit_trail_and_the_log_itself_are_for_admins(lab: Lab, level: str) -> None:
+    for path in ("/audit", "/audit/verify", "/audit/export", "/server-log/full", "/people"):
+        refused = lab.look(path)
+        assert (refused.status, refused.json["code"]) == (403, "admins_only")
+        assert lab.request("GET", path, token=lab.root).status == 200
+    with lab.server.sse("/server-log/full/stream", token=lab.bo) as stream:
+        assert stream.status == 403
 
 
 # ---- what belongs to others stays as it is
@@ -449,23 +516,30 @@ VERBS: dict[str, list[list[str]]] = {
     "resume": [["testbed"]],
     "submit": [["--dry-run", "--gpus", "4", "--", "true"]],
     "version": [[]],
+    "extend": [["{id}", "+1h"]],
+    "share": [[], ["--json"]],
+    "server-log": [[], ["-n", "2000", "--json"]],
+    "queue": [["ls"], ["ls", "--json"]],
+    "quota": [["ls"]],
+    "audit": [["ls"], ["export"]],
 }
 """How each command that may tell of tasks is called."""
 ACTS = (
     "cancel", "hold", "release", "edit", "move", "resubmit", "requeue", "delete", "drain", "resume",
-    "logs",
+    "logs", "extend", "audit",
 )  # fmt: skip
 WITHOUT_TASKS = {
     "up", "down", "reset", "backup", "restore", "db", "upgrade-check", "service", "config", "help",
     "completion", "wait",
-    "user", "login", "logout", "token", "passwd", "me", "queue", "team", "quota", "settings",
-    "pause", "announce", "audit", "log", "notify", "share", "extend",
+    "user", "login", "logout", "token", "passwd", "me", "team", "settings", "pause", "announce",
+    "notify",
 }  # fmt: skip
 """Commands of the serving machine, and those that tell of no task; `wait` says one word."""
 
 
 def test_every_command_has_been_decided_about() -> None:
-    assert set(COMMANDS) - set(VERBS) - WITHOUT_TASKS == set()
+    assert set(COMMANDS) == set(VERBS) | WITHOUT_TASKS
+    assert set(VERBS) & WITHOUT_TASKS == set()
 
 
 def run_as_bo(lab: Lab, home: Path, *args: str) -> subprocess.CompletedProcess[bytes]:
@@ -552,3 +626,7 @@ def test_who_goes_first_is_not_said_where_others_are_not_there(tmp_path: Path) -
         detail = server.request("GET", f"/tasks/{mine}", token=bo)
         assert b"ana" not in detail.body
         assert "behind_unnamed" in [reason["code"] for reason in detail.json["waits"]]
+        assert b"ana" not in server.request("GET", "/share", token=bo).body
+        server.others_see("queue")
+        share = server.request("GET", "/share", token=bo).json
+        assert "ana" in " ".join(share["sentences"])
