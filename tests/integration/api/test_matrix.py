@@ -1,72 +1,33 @@
 """Who may call what: every route, every kind of caller, one's own task, another's, and none at all.
 
-What is expected follows from how a route is declared; a row only says how to call it. A route that
-has no row here fails the first test: whoever adds one writes down its parameters and a body that
-is valid, and the rest is tested by itself.
+What is expected follows from how a route is declared; a row (`rows.py`) only says how to call it. A
+route that has no row fails the first test: whoever adds one writes down its parameters and a body
+that is valid, and the rest is tested by itself.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import pytest
 
+from stoker.access.tokens import kept_as, public_id
 from stoker.api.app import ROUTES
 from stoker.api.route import Route
 from stoker.domain.person import SCOPES
 from stoker.domain.task import TaskSpec
 from stoker.flow import submit
-from stoker.lab.book import Put
+from stoker.lab.book import RULE, Put
 from tests.helpers.api_server import ApiServer, serving
 
-SPEC = {"command": ["true"], "hold": True}
+from .rows import PASSWORD, ROWS
+
 QUIET = TaskSpec(command=("true",), hold=True, start_after="2999-01-01T00:00:00Z")
 """Does nothing by itself, whatever is done to it."""
-SEEN = {"If-Match": "1"}
-
-
-class Row(NamedTuple):
-    """How a route is called by somebody who may."""
-
-    body: Any = None
-    params: Mapping[str, str] = {}
-    """Parameters of the path but the task."""
-    headers: Mapping[str, str] = {}
-    says_no: frozenset[str] = frozenset()
-    """Codes with which its handler refuses, with 401 or 403, somebody who was let in."""
-
-
-ROWS: dict[tuple[str, str], Row] = {
-    ("POST", "/tasks"): Row(SPEC),
-    ("POST", "/tasks/batch"): Row({"tasks": [SPEC]}),
-    ("POST", "/tasks/preview"): Row(SPEC),
-    ("GET", "/tasks"): Row(),
-    ("GET", "/tasks/export"): Row(),
-    ("GET", "/tasks/{id}"): Row(),
-    ("GET", "/tasks/{id}/why"): Row(),
-    ("GET", "/tasks/{id}/successors"): Row(),
-    ("GET", "/tasks/{id}/log"): Row(),
-    ("GET", "/tasks/{id}/log/stream"): Row(),
-    ("POST", "/tasks/{id}/cancel"): Row(),
-    ("POST", "/tasks/{id}/hold"): Row(),
-    ("POST", "/tasks/{id}/release"): Row(),
-    ("PUT", "/tasks/{id}/spec"): Row(SPEC, headers=SEEN),
-    ("POST", "/tasks/{id}/move"): Row({"to": "first"}),
-    ("POST", "/tasks/{id}/requeue"): Row(),
-    ("POST", "/tasks/{id}/resubmit"): Row(),
-    ("DELETE", "/tasks/{id}"): Row(),
-    ("GET", "/events"): Row(),
-    ("GET", "/events/stream"): Row(),
-    ("GET", "/nodes"): Row(),
-    ("POST", "/nodes/{node}/drain"): Row({"why": "x"}, {"node": "testbed"}),
-    ("POST", "/nodes/{node}/resume"): Row(params={"node": "testbed"}),
-    ("GET", "/health"): Row(),
-    ("GET", "/version"): Row(),
-    ("GET", "/openapi.json"): Row(),
-}
+NOBODYS = "not-there"
 
 Role = Literal[
     "nobody", "wrong_token", "old_token", "locked", "expired", "lacking", "must_change",
@@ -126,7 +87,14 @@ class Lab:
         self.server = server
         now = datetime.now(UTC)
         long_ago = now - timedelta(days=2)
-        add = server.add_person
+        self._password = server.run(server.passwords.hashed(PASSWORD))
+
+        def add(name: str, **known: Any) -> str:
+            token = server.add_person(name, **known)
+            book = server.flow.book
+            server.run(book.amend([Put("person", name, book.people[name], self._password)]))
+            return token
+
         self.tokens: dict[Role, str] = {
             "wrong_token": "stk_" + "0" * 43,
             "old_token": add("old_token", expires_at=long_ago),
@@ -142,10 +110,25 @@ class Lab:
             scope: add(f"lacks_{scope}", role="admin", scopes=[s for s in SCOPES if s != scope])
             for scope in SCOPES
         }
-        add("somebody")
+        for name in ("somebody", "porter", "leaver", "edited"):
+            server.add_person(name, password=PASSWORD if name == "porter" else None)
         self._tasks: dict[str, str] = {}
+        self._furnish()
         book = server.flow.book
         self._people, self._credentials = dict(book.people), dict(book.credentials)
+
+    def _furnish(self) -> None:
+        """What some routes take away."""
+        amend, admin = self.server.flow.book.amend, self.tokens["admin"]
+        self.server.run(amend([Put(RULE, "notice_hosts", "127.0.0.1")]))
+        for path, body in (
+            ("/queues/spare", {}), ("/teams/old", {}), ("/teams/crew", {}),
+            ("/me/channels/kept", {"url": "http://127.0.0.1:9/x"}),
+            ("/mail", {"host": "mail.example", "sender": "lab@mail.example"}),
+            ("/announcement", {"text": "x"}), ("/pause", {}),
+        ):  # fmt: skip
+            reply = self.server.request("PUT", path, body, token=admin, headers={"If-Match": "0"})
+            assert reply.status == 200, reply.body
 
     def token(self, role: Role, route: Route) -> str | None:
         if role == "lacking":
@@ -165,10 +148,14 @@ class Lab:
             self._tasks[owner] = str(made[0].key)
         return self._tasks[owner]
 
-    def call(self, route: Route, role: Role, task: str) -> tuple[int, str]:
-        """The status of the answer, and its code if it is a refusal."""
+    def call(
+        self, route: Route, role: Role, task: str, *, is_there: bool = True
+    ) -> tuple[int, str]:
+        """The status of the answer, and its code if it is a refusal. Unless `is_there`, of a name
+        that nobody has."""
         row = ROWS[route.method, route.path]
-        path = route.path.format(id=task, **row.params)
+        named = row.params if is_there else dict.fromkeys(row.params, NOBODYS)
+        path = route.path.format(id=task, **named)
         token = self.token(role, route)
         known = {} if token is None else {"Authorization": f"Bearer {token}"}
         connection = self.server.connect()
@@ -190,20 +177,26 @@ class Lab:
         self._tasks = {owner: id for owner, id in self._tasks.items() if id != task}
         book = self.server.flow.book
         lost = [
-            Put(kind, name, value)
+            Put(kind, name, value, self._password if name in self.tokens else None)
             for kind, were, now in (
                 ("person", self._people, book.people),
                 ("credential", self._credentials, book.credentials),
             )
             for name, value in were.items()
-            if now.get(name) != value
+            if now.get(name) != value or name in self.tokens
         ]
-        if lost:
-            self.server.run(book.amend(lost))
+        self.server.run(book.amend(lost))
 
-    def recorded(self) -> int:
-        """The number of the last event of all tasks."""
-        return self.server.flow.news.last
+    def recorded(self) -> Any:
+        """The number of the last event of all tasks, and all that was decided about the lab."""
+        book = self.server.flow.book
+        decided = (
+            book.people, book.credentials, book.queues, book.teams, book.nodes, book.channels,
+            book.changed_rules,
+        )  # fmt: skip
+        kept = [dict(some) for some in decided]
+        kept[1] = dict.fromkeys(book.credentials)  # when one was last used may change
+        return self.server.flow.news.last, kept, book.mail, book.announcement, book.pause
 
 
 @pytest.fixture(scope="module")
@@ -219,6 +212,7 @@ def test_every_route_has_a_row_and_every_row_a_route() -> None:
 @pytest.mark.parametrize("route", ROUTES, ids=lambda r: f"{r.method} {r.path}")
 def test_everybody_gets_what_the_declaration_says(lab: Lab, route: Route) -> None:
     cases: list[Whose] = ["own"] if route.task is None else ["own", "other", "missing"]
+    row = ROWS[route.method, route.path]
     for level in ("queue",) if route.task is None else ("queue", "all", "nothing"):
         lab.server.others_see(level)
         for role in ROLES if level == "queue" else ("user", "part_admin", "admin"):
@@ -233,10 +227,68 @@ def test_everybody_gets_what_the_declaration_says(lab: Lab, route: Route) -> Non
                     assert (status, code) == expected, about
                     assert lab.recorded() == before, about
                 else:
-                    says_no = ROWS[route.method, route.path].says_no
-                    assert status not in (401, 403) or code in says_no, about
+                    assert status not in (401, 403) or code in row.says_no, about
                     assert status < 500, about
                     assert code != "unknown_task", about
+                    if route.task is None and role == "admin":
+                        assert status == (row.answers or route.status), about
+
+
+@pytest.mark.parametrize(
+    "route",
+    [route for route in ROUTES if ROWS[route.method, route.path].missing],
+    ids=lambda r: f"{r.method} {r.path}",
+)
+def test_what_is_not_there_is_said_to_who_may_know_only(lab: Lab, route: Route) -> None:
+    """Nobody finds out by asking which names there are."""
+    for role in ROLES:
+        expected, before = verdict(route, role, "own", "queue"), lab.recorded()
+        found = lab.call(route, role, "", is_there=False)
+        missing = ROWS[route.method, route.path].missing
+        assert found == (expected or (404, missing)), (route.method, route.path, role)
+        assert lab.recorded() == before
+
+
+def test_routes_that_name_something_say_when_it_is_not_there() -> None:
+    makes = {"/queues/{queue}", "/teams/{team}", "/me/channels/{channel}"}
+    for route in ROUTES:
+        row = ROWS[route.method, route.path]
+        can_miss = bool(row.params) and not (route.method == "PUT" and route.path in makes)
+        assert bool(row.missing) == (can_miss and route.path != "/tokens/{token}"), route.path
+
+
+def test_a_token_is_taken_away_by_whose_it_is_and_by_admins(lab: Lab) -> None:
+    gone, other = (404, "unknown_token"), lab.server.add_person("other")
+    refused: dict[Role, tuple[int, str]] = {
+        "user": gone, "part_admin": gone, "must_change": gone, "stale_admin": (403, "password_again"),
+    }  # fmt: skip
+
+    def take_away(role: Role, id: str) -> tuple[int, str]:
+        reply = lab.server.request("DELETE", f"/tokens/{id}", token=lab.tokens[role])
+        return reply.status, reply.json.get("code", "")
+
+    for role, expected in refused.items():
+        before = lab.recorded()
+        assert take_away(role, public_id(kept_as(other))) == expected, role
+        assert take_away(role, NOBODYS) == gone
+        assert lab.recorded() == before
+        assert take_away(role, public_id(kept_as(lab.tokens[role]))) == (200, "")
+        lab.used("")
+    assert take_away("admin", public_id(kept_as(other))) == (200, "")
+    assert lab.server.request("GET", "/me", token=other).json["code"] == "bad_token"
+
+
+def test_only_admins_ask_about_somebody_else(lab: Lab) -> None:
+    users: tuple[Role, ...] = ("user", "part_admin")
+    admins: tuple[Role, ...] = ("admin", "stale_admin")
+    for path in ("/tokens", "/share"):
+        for name in ("somebody", NOBODYS):
+            for role in users:
+                reply = lab.server.request("GET", f"{path}?person={name}", token=lab.tokens[role])
+                assert (reply.status, reply.json["code"]) == (403, "admins_only"), (path, role)
+        for role in admins:
+            reply = lab.server.request("GET", f"{path}?person=somebody", token=lab.tokens[role])
+            assert reply.status == 200
 
 
 @pytest.mark.parametrize("whose", ["array", "element"])
