@@ -32,6 +32,7 @@ from stoker.wire_people import (
     RemovedPerson,
 )
 
+from .login import the_login
 from .query import NoQuery, Query
 from .route import Call, route
 
@@ -216,8 +217,7 @@ ROUTES = (
 
 def _hash(call: Call[Any, Any]) -> lab.Hash:
     """How passwords are hashed here. Conflict where nobody could come in with one."""
-    if not call.who.credential:
-        raise Conflict("one_person_mode")
+    the_login(call)
     return call.parts.passwords.hashed
 
 
