@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from stoker.access.passwords import Passwords
-from stoker.access.tokens import Identify, kept_as, new_secret, of_book, one_person
+from stoker.access.tokens import Identify, kept_as, new_secret, of_book, one_person, with_own
 from stoker.api.app import App, create_app
 from stoker.api.serve import Server, listen
 from stoker.domain.node import Gpu, Node
@@ -82,12 +82,14 @@ class ApiServer:
         records: str | Path,
         *,
         is_lab: bool = False,
+        keeper: str = "",
         plain_http: bool = False,
         host_names: Sequence[str] = (),
     ) -> None:
-        """With `is_lab` nobody is known until `add_person`; else there is the one person."""
+        """With `is_lab` nobody is known until `add_person`, but for the `keeper`, if one is named:
+        who can read the folder's own token. Else there is the one person."""
         self.home, self.behave, self.records, self.is_lab = home, behave, records, is_lab
-        self.plain_http, self.host_names = plain_http, host_names
+        self.keeper, self.plain_http, self.host_names = keeper, plain_http, host_names
         self.token = secrets.token_urlsafe(32)
         self.clock = Clock()
         self.engine: FakeEngine
@@ -273,7 +275,8 @@ class ApiServer:
     def _identify(self) -> Identify:
         if not self.is_lab:
             return one_person(self.token, "ana", self.flow.book)
-        return of_book(self.flow.book, self.flow.clock)
+        others = of_book(self.flow.book, self.flow.clock)
+        return with_own(self.token, self.keeper, self.flow.book, others) if self.keeper else others
 
     async def _listen(self, readers: Any) -> None:
         self.app = create_app(
@@ -348,6 +351,7 @@ def serving(
     records: str | Path = "",
     *,
     is_lab: bool = False,
+    keeper: str = "",
     plain_http: bool = False,
     host_names: Sequence[str] = (),
 ) -> Iterator[ApiServer]:
@@ -357,6 +361,7 @@ def serving(
         behave,
         records or home / "stoker.db",
         is_lab=is_lab,
+        keeper=keeper,
         plain_http=plain_http,
         host_names=host_names,
     )

@@ -75,6 +75,7 @@ async def log_in(call: Call[NoQuery, LoginWish]) -> Answer:
 async def log_out_here(call: Call[NoQuery, None]) -> Answer:
     """The token or session of this call is good for nothing from now on."""
     the_login(call)
+    check_somebody(call, logged_in=True)
     book, clock, who = call.parts.flow.book, call.parts.flow.clock, call.who
     await log_out(book, clock, who)
     told = Revoked(revoked=(public_id(who.credential),))
@@ -90,6 +91,15 @@ def the_login(call: Call[Any, Any]) -> Login:
     if call.parts.login is None:
         raise Conflict("one_person_mode")
     return call.parts.login
+
+
+def check_somebody(call: Call[Any, Any], *, logged_in: bool = False) -> None:
+    """Refuse the token of a lab's own folder where a person is meant, or one who has `logged_in`:
+    it is an admin's, but there may be no person of that name, and none must come to be by this."""
+    who, parts = call.who, call.parts
+    is_folders = parts.mode == "lab" and not who.credential
+    if is_folders and (logged_in or who.name not in parts.flow.book.people):
+        raise Conflict("own_token")
 
 
 async def ask_system(flow: Flow, person: Person, password: str) -> str:

@@ -17,7 +17,7 @@ from stoker.wire_access import (
 )
 
 from .cookies import session_of
-from .login import the_login
+from .login import check_somebody, the_login
 from .query import NoQuery
 from .route import Call, route
 
@@ -31,6 +31,7 @@ async def show_me(call: Call[NoQuery, None]) -> Me:
 @route("PUT", "/me", access="person", scope="account", body=MyWish, answer=Me, refusals=(409,))
 async def change_me(call: Call[NoQuery, MyWish]) -> Me:
     """Change my own settings. What the body leaves out stays as it is."""
+    check_somebody(call)
     flow = call.parts.flow
     await change_settings(flow.book, flow.clock, call.who, call.body)
     return _me(call)
@@ -48,6 +49,7 @@ async def change_me(call: Call[NoQuery, MyWish]) -> Me:
 async def change_password(call: Call[NoQuery, PasswordWish]) -> Revoked:
     """Choose another password. Everything else that I am logged in with ends at once."""
     login, wish = the_login(call), call.body
+    check_somebody(call, logged_in=True)
     revoked = await login.change_password(call.who, wish.old, wish.new)
     return Revoked(revoked=tuple(revoked))
 
@@ -63,7 +65,9 @@ async def change_password(call: Call[NoQuery, PasswordWish]) -> Revoked:
 )
 async def confirm_me(call: Call[NoQuery, Confirmation]) -> Me:
     """Give the password again: admin acts ask for it after 15 minutes."""
-    await the_login(call).confirm(call.who, call.body.password)
+    login = the_login(call)
+    check_somebody(call, logged_in=True)
+    await login.confirm(call.who, call.body.password)
     return _me(call)
 
 

@@ -30,6 +30,7 @@ from stoker.wire_notices import (
     WishesView,
 )
 
+from .login import check_somebody
 from .query import NoQuery
 from .route import Call, route
 
@@ -55,6 +56,7 @@ async def my_channels(call: Call[NoQuery, None]) -> list[ChannelView]:
 )
 async def set_channel(call: Call[NoQuery, ChannelWish]) -> ChannelView:
     """Set one up, or give it another URL; `mail` is your e-mail address. The URL is kept sealed."""
+    check_somebody(call)
     person, notices, name = _person(call), call.parts.notices, _channel(call)
     if name == MAIL:
         address = call.body.url.strip()
@@ -130,6 +132,7 @@ async def my_wishes(call: Call[NoQuery, None]) -> WishesView:
 )
 async def set_wishes(call: Call[NoQuery, Wishes]) -> WishesView:
     """Change that."""
+    check_somebody(call)
     wishes = tuple(dict.fromkeys(call.body.notify))
     check_wishes(wishes)
     person = structs.replace(_person(call), notify=wishes)

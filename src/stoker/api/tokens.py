@@ -11,7 +11,7 @@ from stoker.domain.errors import NotAllowed
 from stoker.domain.person import Credential
 from stoker.wire_access import MOST_NAME, Revoked, TokenMade, TokenView, TokenWish
 
-from .login import the_login
+from .login import check_somebody, the_login
 from .query import NoQuery, Query
 from .route import Call, route
 
@@ -62,6 +62,7 @@ async def list_tokens(call: Call[TokensQuery, None]) -> list[TokenView]:
 async def make_token(call: Call[NoQuery, TokenWish]) -> TokenMade:
     """A token for a program: good for at most what this call's own is. Shown this once."""
     the_login(call)
+    check_somebody(call, logged_in=True)
     if call.who.person.must_change:
         raise NotAllowed("password_must_change")
     flow, wish = call.parts.flow, call.body

@@ -26,6 +26,8 @@ TEXTS = {
     "session_expired.hint": "Log in again.",
     "csrf": "The header X-Stoker-CSRF is missing or not the one of this session.",
     "csrf.hint": "GET /me gives it; a page that was open before the log-in must be loaded anew.",
+    "own_token": "This is the token of the server's own folder, and no person's.",
+    "own_token.hint": "Log in as yourself first: stoker login NAME",
     "one_person_mode": "This Stoker serves one person, who needs no log-in.",
     "one_person_mode.hint": "To serve a lab start it with one_person = false (`stoker up` as root does).",
     "password_too_short": "too short: at least {least} characters.",

@@ -26,6 +26,8 @@ TEXTS = {
     "session_expired.hint": "请重新登录。",
     "csrf": "请求头 X-Stoker-CSRF 缺失，或不属于这个会话。",
     "csrf.hint": "GET /me 会给出它；登录之前打开的页面需要重新加载。",
+    "own_token": "这是服务器自己目录里的令牌，不属于任何人。",
+    "own_token.hint": "请先以自己的身份登录：stoker login NAME",
     "one_person_mode": "本服务只为一个人服务，无需登录。",
     "one_person_mode.hint": "要为实验室服务，请设置 one_person = false 后启动（root 运行 `stoker up` 即是）。",
     "password_too_short": "太短：至少 {least} 个字符。",

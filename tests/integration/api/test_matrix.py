@@ -31,7 +31,7 @@ NOBODYS = "not-there"
 
 Role = Literal[
     "nobody", "wrong_token", "old_token", "locked", "expired", "lacking", "must_change",
-    "user", "part_admin", "stale_admin", "admin",
+    "user", "part_admin", "stale_admin", "admin", "keeper",
 ]  # fmt: skip
 ROLES: tuple[Role, ...] = get_args(Role)
 Whose = Literal["own", "other", "missing"]
@@ -73,7 +73,7 @@ def _by_task(route: Route, role: Role, whose: Whose, level: str) -> Refusal | No
         return None
     if whose == "missing":
         return 404, "unknown_task"
-    if role in ("admin", "stale_admin"):
+    if role in ("admin", "stale_admin", "keeper"):
         return None
     if level == "nothing":
         return 404, "unknown_task"
@@ -105,6 +105,7 @@ class Lab:
             "part_admin": add("part_admin", role="admin", scopes=SCOPES[:-1]),
             "stale_admin": add("stale_admin", role="admin", password_at=long_ago),
             "admin": add("admin", role="admin"),
+            "keeper": server.token,
         }
         self.lacking = {
             scope: add(f"lacks_{scope}", role="admin", scopes=[s for s in SCOPES if s != scope])
@@ -201,7 +202,7 @@ class Lab:
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    with serving(tmp_path_factory.mktemp("home"), is_lab=True) as server:
+    with serving(tmp_path_factory.mktemp("home"), is_lab=True, keeper="keeper") as server:
         yield Lab(server)
 
 
@@ -289,6 +290,18 @@ def test_only_admins_ask_about_somebody_else(lab: Lab) -> None:
         for role in admins:
             reply = lab.server.request("GET", f"{path}?person=somebody", token=lab.tokens[role])
             assert reply.status == 200
+
+
+def test_the_folders_own_token_makes_nobody_a_person(lab: Lab) -> None:
+    """It is good for all that an admin does, and for nothing that is somebody's own."""
+    own = {
+        ("POST", "/logout"), ("PUT", "/me"), ("PUT", "/me/password"), ("POST", "/me/confirm"),
+        ("POST", "/tokens"), ("PUT", "/me/channels/{channel}"), ("PUT", "/me/notify"),
+    }  # fmt: skip
+    for route in ROUTES:
+        if (route.method, route.path) in own:
+            assert lab.call(route, "keeper", "") == (409, "own_token"), route.path
+    assert "keeper" not in lab.server.flow.book.people
 
 
 @pytest.mark.parametrize("whose", ["array", "element"])
