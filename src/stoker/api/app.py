@@ -123,7 +123,10 @@ def create_app(
     With `plain_http`, browsers may log in without TLS under every name of this server.
     """
     is_lab = identify.mode == "lab"
-    streams = Streams(is_good=identify.is_good if is_lab else None)
+    streams = Streams(
+        is_good=identify.is_good if is_lab else None,
+        most_each=lambda: flow.book.rules.streams_each,
+    )
     passwords, people = Passwords(), None
     if is_lab:
         people = Login(flow.book, flow.clock, partial(ask_system, flow), passwords)

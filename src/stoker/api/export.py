@@ -134,7 +134,7 @@ class Download(EventStream):
     stalled_s = STALLED_S
 
     def __init__(self, streams: Streams, chunks: Frames, headers: Headers, who: Caller) -> None:
-        streams.check()
+        streams.check(who)
         super().__init__(streams, chunks, who)
         self.headers = headers
 

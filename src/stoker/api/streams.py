@@ -3,13 +3,15 @@
 Nothing is queued: a frame is made when the client has taken the one before. A client that takes
 nothing is dropped. `Streams.close` ends every stream at shutdown, so that none holds it up; the
 client comes back with the id of the last frame it had. A stream whose caller may no longer come in
-(logged out, locked, expired) is ended within a second.
+(logged out, locked, expired) is ended within a second. One person has so many at once, as the lab
+has decided (`streams_each`), so that others get some too.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 
@@ -49,25 +51,44 @@ class Streams:
     """Every open stream."""
 
     def __init__(
-        self, most: int = MOST_STREAMS, is_good: Callable[[Caller], bool] | None = None
+        self,
+        most: int = MOST_STREAMS,
+        is_good: Callable[[Caller], bool] | None = None,
+        most_each: Callable[[], int] = lambda: 0,
     ) -> None:
-        """`is_good`: whether a caller may still come in; without it everybody may."""
-        self._most, self._is_good = most, is_good
+        """`is_good`: whether a caller may still come in; without it everybody may. `most_each`: how
+        many one person may have now; 0 = as many as there may be."""
+        self._most, self._is_good, self._most_each = most, is_good, most_each
         self._closing = asyncio.Event()
         self._watched: set[EventStream] = set()
         self._watching: asyncio.Task[None] | None = None
         self.reading = asyncio.Semaphore(MOST_READING)
         self.open = 0
+        self._of: Counter[str] = Counter()
+        """How many each person has open."""
 
     def answer(self, frames: Frames, who: Caller) -> EventStream:
         """A stream of these frames for this caller. Refused when there are too many already."""
-        self.check()
+        self.check(who)
         return EventStream(self, frames, who)
 
-    def check(self) -> None:
-        """Refuse when there are too many already."""
+    def check(self, who: Caller) -> None:
+        """Refuse when there are too many already, or this person has too many."""
         if self.open >= self._most:
             raise Refused("too_many_streams", most=self._most)
+        each = self._most_each()
+        if each and self._of[who.name] >= each:
+            raise Refused("too_many_streams", most=each)
+
+    def opened(self, who: Caller) -> None:
+        self.open += 1
+        self._of[who.name] += 1
+
+    def ended(self, who: Caller) -> None:
+        self.open -= 1
+        self._of[who.name] -= 1
+        if not self._of[who.name]:
+            del self._of[who.name]
 
     def close(self) -> None:
         """End all streams, and every one that is opened from now on. May be called again."""
@@ -116,7 +137,7 @@ class EventStream:
         self._ended.set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self._streams.open += 1
+        self._streams.opened(self.who)
         self._streams.watch(self)
         tasks: list[asyncio.Task[None]] = []
         try:
@@ -131,7 +152,7 @@ class EventStream:
             ]
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            self._streams.open -= 1
+            self._streams.ended(self.who)
             self._streams.unwatch(self)
             for task in tasks:
                 task.cancel()

@@ -47,3 +47,24 @@ def test_a_full_disk_refuses_submits_and_nothing_else(tmp_path: Path) -> None:
         id = task.json["id"]
         assert server.request("GET", f"/tasks/{id}", token=ana).status == 200
         assert server.request("POST", f"/tasks/{id}/cancel", token=ana).status == 200
+
+
+def test_one_person_s_streams_leave_room_for_others(tmp_path: Path) -> None:
+    with serving(tmp_path, is_lab=True) as server:
+        ana, bo = server.add_person("ana"), server.add_person("bo")
+        limit(server, streams_each=2)
+        with (
+            server.sse("/events/stream", token=ana) as one,
+            server.sse("/events/stream", token=ana),
+        ):
+            refused = server.request("GET", "/events/stream", token=ana)
+
+            assert (refused.status, refused.json["code"]) == (429, "too_many_streams")
+            assert "2" in refused.json["message"]
+            assert server.request("GET", "/tasks/export", token=ana).status == 429
+            with server.sse("/events/stream", token=bo) as others:
+                assert others.status == 200
+            one.close()
+            server.until(lambda: server.on_loop(lambda: server.app._streams.open) == 1)
+            with server.sse("/events/stream", token=ana) as again:
+                assert again.status == 200

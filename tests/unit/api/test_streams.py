@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stoker.access.caller import NOBODY
+from stoker.access.caller import NOBODY, the_one
 from stoker.api.errors import Refused, status_of
 from stoker.api.streams import Streams, frame
 from stoker.domain.errors import EngineUnreachable
@@ -139,6 +139,27 @@ async def test_a_client_that_takes_nothing_is_dropped(monkeypatch: pytest.Monkey
         Streams().answer(source.frames(), NOBODY)(SCOPE, client.receive, client.send), 5
     )
     assert (client.bodies, source.closed) == ([], True)
+
+
+async def test_one_person_cannot_take_the_streams_of_others() -> None:
+    allowed = 1
+    streams, ana, bo = Streams(most_each=lambda: allowed), the_one("ana"), the_one("bo")
+    source, client = Source(1), Client()
+    task = asyncio.create_task(
+        streams.answer(source.frames(), ana)(SCOPE, client.receive, client.send)
+    )
+    await settle()
+    with pytest.raises(Refused) as refused:
+        streams.answer(Source(1).frames(), ana)
+    assert (refused.value.code, status_of(refused.value)) == ("too_many_streams", 429)
+    assert refused.value.values == {"most": 1}
+    assert streams.answer(Source(0).frames(), bo) is not None
+    allowed = 2  # the lab has decided otherwise: no restart
+    assert streams.answer(Source(0).frames(), ana) is not None
+    allowed = 1
+    client.take(1)
+    await task
+    assert streams.answer(Source(0).frames(), ana) is not None
 
 
 async def test_too_many_streams_are_refused() -> None:
