@@ -25,6 +25,7 @@ from stoker.domain.errors import (
     UnknownPerson,
 )
 from stoker.domain.person import Credential, Person, ScopeName
+from stoker.lab import channels, queues
 from stoker.lab.book import Book, Put, Remove
 from stoker.store.base import Act
 from stoker.wire_people import PersonView, State
@@ -170,12 +171,16 @@ async def reset_password(
 
 
 async def remove(book: Book, clock: Clock, name: str, who: Caller) -> None:
-    """Gone for good, with every token; what they did stays in the records under the name."""
+    """Gone for good, with every token, every way to be told and every mention in a queue; what they
+    did stays in the records under the name."""
 
     async def step() -> None:
         check_removable(book, clock, name)
-        act = _act(clock, who, "person.rm", name)
-        await book.amend([Remove("person", name), *_revoked(book, name)], [act])
+        left = queues.without_person(book, name)
+        said = {"queues": sorted(put.name for put in left)} if left else {}
+        act = _act(clock, who, "person.rm", name, **said)
+        gone = [Remove("person", name), *_revoked(book, name), *channels.forgotten(book, name)]
+        await book.amend([*gone, *left], [act])
 
     await _deciding(book, step)
 
@@ -187,6 +192,8 @@ def check_removable(book: Book, clock: Clock, name: str) -> None:
 
 
 async def _set_locked(book: Book, clock: Clock, name: str, who: Caller, *, locked: bool) -> Person:
+    """Whether this person may come in; who is locked loses every token and session."""
+
     async def step() -> Person:
         before = find(book, name)
         if before.locked == locked:

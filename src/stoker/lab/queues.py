@@ -87,6 +87,21 @@ async def drop_queue(book: Book, name: str, by: By, **values: Any) -> None:
         await _amend(book, name, [Remove("queue", name)], by.act("queue.rm", name, **values))
 
 
+def without_person(book: Book, name: str) -> list[Put]:
+    """The queues that named this person, without the name: nobody who is called so later inherits
+    it. A queue that was for nobody else is closed, as without a name it would be open to all. What
+    config.toml says stays: that is changed there."""
+    left = []
+    for queue in book.queues.values():
+        if name in queue.people and book.version("queue", queue.name):
+            others = tuple(person for person in queue.people if person != name)
+            after = structs.replace(queue, people=others)
+            if not others and not queue.teams:
+                after = structs.replace(after, most_waiting=0)
+            left.append(Put("queue", queue.name, after))
+    return left
+
+
 def _check_named(book: Book, terms: QueueTerms) -> None:
     for person in terms.people:
         if person not in book.people:

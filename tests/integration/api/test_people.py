@@ -292,6 +292,34 @@ def test_who_has_tasks_is_not_removed_unasked(people: Lab) -> None:
     assert acts == ["person.lock", "person.rm"]
 
 
+def test_nothing_of_somebody_who_went_is_left_for_a_namesake(people: Lab) -> None:
+    ana = people.server.add_person("ana")
+    people.server.add_person("anabel")
+    hook = {"url": "feishu://planted-token-4711"}
+    assert people.ask("PUT", "/me/channels/hook", hook, token=ana).status == 200
+    new = {"If-Match": '"0"'}
+    for queue, named in (("ours", ["ana", "anabel"]), ("hers", ["ana"]), ("all", [])):
+        made = people.ask("PUT", f"/queues/{queue}", {"people": named}, headers=new)
+        assert made.status == 200, made.body
+
+    assert people.ask("DELETE", "/people/ana").status == 200
+
+    book, store = people.server.flow.book, people.server.flow.store
+    assert dict(book.channels) == {}
+    assert people.server.run(store.secret("channel", "ana/hook")) is None
+    assert book.queues["ours"].people == ("anabel",)
+    assert (book.queues["hers"].people, book.queues["hers"].most_waiting) == ((), 0)
+    assert (book.queues["all"].people, book.queues["all"].most_waiting) == ((), None)
+    act = people.server.run(store.audited(None, 1))[0].act
+    assert (act.act, act.values) == ("person.rm", {"queues": ["hers", "ours"]})
+    again = people.server.add_person("ana")
+    assert people.ask("GET", "/me/channels", token=again).json == []
+    task = {"command": ["true"], "hold": True}
+    for queue in ("ours", "hers"):
+        refused = people.ask("POST", "/tasks", task | {"queue": queue}, token=again)
+        assert refused.status in (403, 409, 429), refused.body
+
+
 def test_a_removal_that_was_cut_short_can_be_repeated(people: Lab) -> None:
     people.server.add_person("ana", locked=True)
 
