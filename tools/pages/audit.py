@@ -19,9 +19,8 @@ def page() -> str:
             "",
             *table(("act", "is kept by what does this"), rows),
             "",
-            "What an admin does to a task of somebody else is kept under the name of that act (for example "
-            "`cancel.task`), with the task and its owner; what people do to their own tasks is in the tasks' "
-            "events.",
+            "What an admin does to a task of somebody else is kept with the task and its owner, before it is "
+            "done; what people do to their own tasks is in the tasks' events.",
             "",
         ]
     )

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import stoker
+from stoker.api.app import ROUTES
 from stoker.api.errors import STATUS_OF_CODE, status_of
+from stoker.api.permit import act_of
 from stoker.domain.errors import AppError, InvalidSpec, NeverFits
 from stoker.text import en
 
@@ -22,6 +25,7 @@ SOURCES = Path(stoker.__file__).parent
 REASON, SUGGESTION, BAD_SETTING = "Reason", "Suggestion", "BadSetting"
 NEVER = ("never_on", "never_fits")
 """The functions whose reasons refuse a submit; all others only say why a task waits."""
+ACT = re.compile(r"[a-z]+(\.[a-z]+)?")
 ESTIMATE = "estimate_"
 """How the codes begin that say on what an estimate is based."""
 
@@ -85,20 +89,47 @@ class DeclaredAct(NamedTuple):
 
 
 def acts() -> list[DeclaredAct]:
-    """What the audit trail keeps: every act that the source names."""
+    """What the audit trail keeps: every act that the source names, and those on others' tasks."""
     found: dict[str, str] = {}
     for function, call in _calls():
-        if _name(call) == "Act":
-            named = [k.value for k in call.keywords if k.arg == "act"]
-        elif _name(call) == "note" and isinstance(call.func, ast.Attribute):
-            named = call.args[:1]
-        else:
-            continue
         about = (ast.get_docstring(function) or "").split("\n\n")[0]
-        for node in named:
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                found.setdefault(node.value, " ".join(about.split()))
+        for node in _naming(call):
+            for word in _act_words(node, function):
+                found[word] = found.get(word) or " ".join(about.split())
+    for route in ROUTES:
+        if route.task == "act":
+            about = (inspect.getdoc(route.handle) or "").split("\n\n")[0]
+            found[act_of(route.name)] = f"Of somebody else: {' '.join(about.split())}"
     return [DeclaredAct(word, about) for word, about in sorted(found.items())]
+
+
+def _naming(call: ast.Call) -> list[ast.expr]:
+    """The argument of this call that is the word of an act, if it makes one."""
+    is_method = isinstance(call.func, ast.Attribute)
+    match _name(call):
+        case "Act":
+            return [k.value for k in call.keywords if k.arg == "act"]
+        case "note" | "act" if is_method:
+            return call.args[:1]
+        case "_act":
+            return call.args
+        case _:
+            return []
+
+
+def _act_words(value: ast.expr, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
+    """Words of acts in an expression; for a variable, in what it is set to."""
+    sources: list[ast.expr] = [value]
+    if isinstance(value, ast.Name):
+        sources = [
+            node.value
+            for node in ast.walk(function)
+            if isinstance(node, ast.Assign) and _name_of(node.targets[0]) == value.id
+        ]
+    for source in sources:
+        for node in ast.walk(source):
+            if isinstance(node, ast.Constant) and ACT.fullmatch(str(node.value)):
+                yield str(node.value)
 
 
 def field_notes(name: str) -> dict[str, str]:

@@ -40,12 +40,18 @@ async def permit(
         await _permit_on_task(verb, name, call)
 
 
+def act_of(name: str) -> str:
+    """What the audit trail calls what an admin does with others' tasks by the route of this name:
+    `task.cancel` for `cancel_task`."""
+    return "task." + name.removesuffix("_task").replace("_", ".")
+
+
 async def _permit_on_task(verb: OnTask, name: str, call: Call[Any, Any]) -> None:
     who, owner = call.who, (await call.task()).owner
     if owner == who.name:
         return
     if who.is_admin:  # known before it is done: whatever becomes of it, it can be asked about
-        on, act = f"task {call.key} of {owner}", name.replace("_", ".")
+        on, act = f"task {call.key} of {owner}", act_of(name)
         at, book = call.parts.flow.clock.now(), call.parts.flow.book
         await book.note(Act(at=at, who=who.name, act=act, on=on, origin=who.origin))
     elif not call.sight.may_know(owner):

@@ -36,7 +36,7 @@ def test_an_admin_acts_on_others_tasks_and_that_is_known(lab: ApiServer) -> None
 
     acts = lab.run(lab.flow.store.audited(None, 10))
     assert [(a.act.who, a.act.act, a.act.on) for a in acts] == [
-        ("root", "cancel.task", f"task {task} of ana")
+        ("root", "task.cancel", f"task {task} of ana")
     ]
 
 
