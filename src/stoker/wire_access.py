@@ -50,6 +50,8 @@ class LoggedIn(Secretive, frozen=True, kw_only=True):
     expires_at: datetime | None
     must_change: bool
     """A password of one's own must be chosen before anything else."""
+    warning: str | None = None
+    """What to show the person: that others on the network can read this connection."""
 
 
 class Me(Secretive, frozen=True, kw_only=True):
@@ -65,6 +67,8 @@ class Me(Secretive, frozen=True, kw_only=True):
     expires_at: datetime | None
     fresh: bool
     """The password was given a short while ago: admin acts do not ask for it."""
+    warning: str | None = None
+    """What to show the person: that others on the network can read this connection."""
 
 
 class MyWish(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

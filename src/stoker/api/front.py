@@ -11,7 +11,7 @@ from typing import Any
 
 from litestar import Request
 from litestar.handlers import HTTPRouteHandler
-from litestar.types import ASGIApp, HTTPScope
+from litestar.types import ASGIApp, HTTPScope, Scope
 
 from stoker import text
 from stoker.config import is_loopback
@@ -44,12 +44,17 @@ def front_page() -> HTTPRouteHandler:
     return HTTPRouteHandler(PATH, http_method="GET", status_code=200, name="front_page")(front)
 
 
-def is_readable_by_others(scope: HTTPScope) -> bool:
+def is_readable_by_others(scope: Scope) -> bool:
     """Whether what is said in this request can be read on the network."""
     return scope["scheme"] == "http" and not is_loopback(host_name(scope))
 
 
-def host_name(scope: HTTPScope) -> str:
+def warning_on(scope: Scope, language: str) -> str | None:
+    """What a person who talks to us like this should be told."""
+    return text.message("front.plain_http", {}, language) if is_readable_by_others(scope) else None
+
+
+def host_name(scope: Scope) -> str:
     """The name that the request was sent to, without a port. The wall has checked it."""
     given = next((value for name, value in scope["headers"] if name == b"host"), b"")
     name = given.decode("latin-1").lower()

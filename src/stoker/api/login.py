@@ -21,6 +21,7 @@ from stoker.wire_access import LoggedIn, LoginWish, Revoked
 
 from .answer import Answer, json_answer
 from .cookies import cookie_name, session_of, set_cookie
+from .front import warning_on
 from .query import NoQuery
 from .route import Call, route
 
@@ -58,7 +59,7 @@ async def log_in(call: Call[NoQuery, LoginWish]) -> Answer:
     origin = client[0] if client else ""
     before = session_of(call.scope, plain_http=call.parts.plain_http) if cookie else None
     issued = await _let_in(login, wish, origin, before or "")
-    told = _told(issued, is_session=cookie is not None)
+    told = _told(issued, warning_on(call.scope, call.language), is_session=cookie is not None)
     if cookie is None:
         return json_answer(told)
     return json_answer(told, extra=[set_cookie(cookie, issued.secret, _seconds(SESSION))])
@@ -155,13 +156,14 @@ async def _let_in(login: Login, wish: LoginWish, origin: str, before: str) -> Is
     )
 
 
-def _told(issued: Issued, *, is_session: bool) -> LoggedIn:
+def _told(issued: Issued, warning: str | None, *, is_session: bool) -> LoggedIn:
     return LoggedIn(
         token=None if is_session else issued.secret,
         csrf=csrf_of(issued.secret) if is_session else None,
         person=issued.person,
         expires_at=issued.credential.expires_at,
         must_change=issued.person.must_change,
+        warning=warning,
     )
 
 

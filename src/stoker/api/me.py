@@ -17,6 +17,7 @@ from stoker.wire_access import (
 )
 
 from .cookies import session_of
+from .front import warning_on
 from .login import check_somebody, the_login
 from .query import NoQuery
 from .route import Call, route
@@ -91,4 +92,5 @@ def _me(call: Call[Any, Any]) -> Me:
         csrf=None if session is None else csrf_of(session),
         expires_at=None if credential is None else credential.expires_at,
         fresh=given is None or now - given < FRESH,
+        warning=warning_on(call.scope, call.language),
     )

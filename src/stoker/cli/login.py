@@ -69,7 +69,7 @@ def command(name: str, url: str, code: str | None, as_json: bool) -> None:
         facts = {
             "url": server.url, "name": logged_in.person.name, "path": path,
             "expires_at": logged_in.expires_at and logged_in.expires_at.isoformat(),
-            "must_change": logged_in.must_change and not chosen,
+            "must_change": logged_in.must_change and not chosen, "warning": logged_in.warning,
         }  # fmt: skip
         print(json.dumps(facts, ensure_ascii=False))
         return
