@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 from argon2 import PasswordHasher
+from typing_extensions import override
 
 from stoker.access import people as lab
 from stoker.access.caller import the_one
+from stoker.access.tokens import Identify, with_own
 from stoker.domain.errors import Conflict
 from stoker.engines.fake import Behaviour
 from tests.helpers.api_server import ApiServer, Reply, serving
@@ -325,6 +327,28 @@ def test_a_removal_that_was_cut_short_can_be_repeated(people: Lab) -> None:
 
     assert people.ask("DELETE", "/people/ana?tasks=cancel").status == 200
     assert code(people.ask("DELETE", "/people/ana")) == (404, "unknown_person", None)
+
+
+class OwnToken(ApiServer):
+    """A lab whose server also knows the token in its own folder, as `stoker up` makes it."""
+
+    @override
+    def _identify(self) -> Identify:
+        return with_own(self.token, "root", self.flow.book, super()._identify())
+
+
+def test_root_on_the_server_s_machine_lets_people_in(tmp_path: Path) -> None:
+    server = OwnToken(tmp_path, lambda _: Behaviour(), tmp_path / "stoker.db", is_lab=True)
+    server.start()
+    try:
+        added = server.request("POST", "/people", {"name": "ana"})
+        assert (added.status, len(added.json["one_time_password"])) == (201, 14), added.body
+        again = server.request("POST", "/people/ana/password")
+        assert again.status == 200, again.body
+        code = server.request("POST", "/people/ana/code")
+        assert code.status == 200, code.body
+    finally:
+        server.stop()
 
 
 def test_users_may_not_even_look(people: Lab) -> None:
