@@ -18,8 +18,8 @@ def test_a_renewed_certificate_needs_no_restart(own: Stoker) -> None:
     cert, key = own.folder / "cert.pem", own.folder / "key.pem"
     issue(old, cert, key)
     own.env |= {"STOKER_TLS_CERT": str(cert), "STOKER_TLS_KEY": str(key)}
-    own.env["SSL_CERT_FILE"] = str(own.folder / "trusted.pem")
-    old.cert_pem.write_to_path(own.env["SSL_CERT_FILE"])
+    own.env["STOKER_CA"] = str(own.folder / "trusted.pem")  # an authority of the lab's own
+    old.cert_pem.write_to_path(own.env["STOKER_CA"])
     port = free_port()
 
     up = own("up", "--detach", "--listen", f"127.0.0.1:{port}")
@@ -33,7 +33,7 @@ def test_a_renewed_certificate_needs_no_restart(own: Stoker) -> None:
     pid = own.server_pid
 
     issue(new, cert, key)
-    new.cert_pem.write_to_path(own.env["SSL_CERT_FILE"])
+    new.cert_pem.write_to_path(own.env["STOKER_CA"])
 
     deadline = time.monotonic() + PATIENCE_S
     while not is_trusted(port, new):

@@ -56,7 +56,8 @@ class Connection:
         named = {} if home is not None else os.environ  # a folder that was given is meant
         self._url = url or named.get("STOKER_URL") or None
         self._token = token or named.get("STOKER_TOKEN") or None
-        self._ca = named.get("STOKER_CA") or None if ca is None else os.fspath(ca)
+        # whom to trust leads nowhere else, so it counts for a given folder too
+        self._ca = os.environ.get("STOKER_CA") or None if ca is None else os.fspath(ca)
         self._home = None if home is None else os.fspath(home)
         self._language = language or _language()
         self._timeout_s, self._patience_s = timeout_s, patience_s
