@@ -28,6 +28,8 @@ async def permit(
     may not even know of."""
     who = call.who
     if scope not in who.scopes:
+        if scope == "admin" and who.person.role != "admin":  # no token of his would do
+            raise NotAllowed("admins_only")
         raise NotAllowed("missing_scope", scope=scope)
     if who.person.must_change and scope != "account":
         raise NotAllowed("password_must_change")

@@ -310,7 +310,7 @@ TEXTS: dict[str, str] = {
     # ---- who are you
     "no_token": "This server wants a token.",
     "no_token.hint": "Log in (stoker login), or set STOKER_TOKEN; whoever started the server needs neither.",
-    "bad_token": "The token is not the right one.",
+    "bad_token": "This token is not good, or not any more.",
     "bad_token.hint": "Log in again: stoker login. Where one person is served it is in the file `token` of the state folder.",
     "not_allowed": "You may not do this.",
     "unknown_host": "This server does not answer to that host name.",
@@ -325,7 +325,7 @@ TEXTS: dict[str, str] = {
     "token_expired": "The token has expired.",
     "token_expired.hint": "Log in again: stoker login",
     "missing_scope": "This token is not good for that: it lacks {scope}.",
-    "missing_scope.hint": "Use another token, or log in again: stoker login. What is for admins, only admins get.",
+    "missing_scope.hint": "Use another token, or log in again: stoker login.",
     "admins_only": "Only admins may do that.",
     "admins_only.hint": "Ask an admin of this Stoker.",
     "not_yours": "Task {id} belongs to {owner}.",

@@ -309,7 +309,7 @@ TEXTS: dict[str, str] = {
     # ---- 身份
     "no_token": "服务器需要令牌。",
     "no_token.hint": "请登录（stoker login）或设置 STOKER_TOKEN；启动服务器的账号两者都不需要。",
-    "bad_token": "令牌不正确。",
+    "bad_token": "令牌不正确或已失效。",
     "bad_token.hint": "请重新登录：stoker login。单人模式下令牌在状态目录的 `token` 文件中。",
     "not_allowed": "您无权这样做。",
     "unknown_host": "服务器不以这个主机名提供服务。",
@@ -324,7 +324,7 @@ TEXTS: dict[str, str] = {
     "token_expired": "令牌已过期。",
     "token_expired.hint": "请重新登录：stoker login",
     "missing_scope": "这个令牌没有权限 {scope}。",
-    "missing_scope.hint": "请换一个令牌，或重新登录：stoker login。管理员的权限只有管理员才有。",
+    "missing_scope.hint": "请换一个令牌，或重新登录：stoker login。",
     "admins_only": "只有管理员可以这样做。",
     "admins_only.hint": "请联系管理员。",
     "not_yours": "任务 {id} 属于 {owner}。",

@@ -256,7 +256,7 @@ def test_a_token_that_was_an_admins_is_not_one_again(people: Lab) -> None:
     assert people.server.request("GET", "/people", token=bo).status == 200
 
     people.edit("bo", role="user")
-    assert people.server.request("GET", "/people", token=bo).json["code"] == "missing_scope"
+    assert people.server.request("GET", "/people", token=bo).json["code"] == "admins_only"
     assert people.server.request("GET", "/tasks", token=bo).status == 200
     people.edit("bo", role="admin")
 

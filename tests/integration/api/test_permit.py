@@ -49,7 +49,7 @@ def test_a_token_is_good_for_what_it_says(lab: ApiServer) -> None:
     assert (refused.status, refused.json["code"]) == (403, "missing_scope")
     drain = lab.request("POST", "/nodes/testbed/drain", {"why": "x"}, token=fake_admin)
     assert drain.json["code"] == "missing_scope"
-    user = lab.add_person("cy")
+    user = lab.add_person("cy", scopes=["tasks:read", "tasks:write", "account"])
     drain = lab.request("POST", "/nodes/testbed/drain", {"why": "x"}, token=user)
     assert (drain.status, drain.json["code"]) == (403, "admins_only")
 
