@@ -54,16 +54,24 @@ def kept(desk: Desk) -> Path:
 
 def test_the_first_log_in_from_a_slip_of_paper(server: ApiServer, admin: Desk, desk: Desk) -> None:
     slip = one_time(admin, "ana")
+    admin("announce", "Reboot at six")
 
     terminal = desk.at_terminal("login", "ana", "--url", server.url)
     try:
         answer(
             terminal,
             (f"Password of ana at {server.url}", slip),
+            ("New password:", "short"),
+            ("The same again:", "short"),
+            ("New password:", SECRET),
+            ("The same again:", "mistyped"),
             ("New password:", SECRET),
             ("The same again:", SECRET),
         )
         assert terminal.until_gone() == 0
+        assert "Not that one: too short: at least 8 characters." in terminal.text
+        assert "The two are not the same" in terminal.text
+        assert terminal.text.count("Announcement: Reboot at six") == 1
         assert SECRET.encode() not in terminal.sent
         assert slip.encode() not in terminal.sent
         assert f"Logged in at {server.url} as ana." in terminal.text
@@ -158,7 +166,7 @@ def test_own_settings(server: ApiServer, admin: Desk, desk: Desk) -> None:
     slip = one_time(admin, "ana")
     desk("login", "ana", "--url", server.url, typed=f"{slip}\n{SECRET}\n")
 
-    assert "only admins" in desk("user", "ls", code=2)
+    assert "Only admins may do that" in desk("user", "ls", code=2)
     desk("me", "set", "language", "zh")
     desk("me", "set", "notify", "failed,limit")
     desk("me", "default", "time-limit", "2h")
@@ -193,6 +201,16 @@ def test_an_admin_who_was_away_is_asked_again(server: ApiServer, admin: Desk, de
     finally:
         terminal.close()
     desk("user", "unlock", "ana")
+
+    leave_for(server, "boss", timedelta(minutes=16))
+    assert desk("settings", "get", "gpu_slots") == "1\n", "looking needs none"
+    terminal = desk.at_terminal("settings", "set", "gpu_slots", "2")
+    try:
+        answer(terminal, ("This needs your password again:", SECRET))
+        assert terminal.until_gone() == 0
+    finally:
+        terminal.close()
+    assert desk("settings", "get", "gpu_slots") == "2\n"
 
 
 def test_in_the_clear_it_warns_before_anything_is_sent(desk: Desk) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,12 @@ class Desk:
 
 
 def answer(terminal: PseudoTerminal, *steps: tuple[str, str]) -> None:
-    """Wait for each question, then type its answer."""
-    for question, typed in steps:
-        terminal.until(question)
+    """Wait for each question, each time it is asked, then type its answer."""
+    for number, (question, typed) in enumerate(steps, 1):
+        times = sum(asked == question for asked, _ in steps[:number])
+        terminal.until(partial(_asks, question, times))
         terminal.press(typed + "\r")
+
+
+def _asks(question: str, times: int, text: str) -> bool:
+    return text.count(question) >= times

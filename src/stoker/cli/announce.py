@@ -7,9 +7,9 @@ import sys
 import click
 import msgspec
 
-from stoker.client import Client
 from stoker.wire_admin import AnnouncementView
 
+from .client import Client
 from .command import command as declare
 from .command import json_option, option
 from .say import refuse, tell
@@ -24,6 +24,7 @@ def command(text: tuple[str, ...], clear: bool, as_json: bool) -> None:
     if clear and text:
         refuse("announce.clear_without_text", "TEXT")
     with Client() as client:
+        client.says_announcement = False
         found = _done(client, " ".join(text), clear)
     if as_json:
         sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")

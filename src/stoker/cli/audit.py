@@ -14,9 +14,9 @@ from itertools import islice
 import click
 import msgspec
 
-from stoker.client import Client
 from stoker.wire_admin import ActView, ChainView
 
+from .client import Client
 from .command import CONTEXT, Command, Group, json_option, option
 from .command import command as declare
 from .options import Whole

@@ -13,10 +13,11 @@ from typing import NamedTuple
 import click
 import msgspec
 
-from stoker.client import Client, Refused
+from stoker.client import Refused
 from stoker.wire import Deletion, TaskView
 
 from .acting import REFUSED, complain
+from .client import Client
 from .command import command as declare
 from .command import json_option, option
 from .say import refuse, words

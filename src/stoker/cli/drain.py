@@ -7,10 +7,10 @@ import sys
 import click
 import msgspec
 
+from .client import Client
 from .command import command as declare
 from .command import json_option, option
 from .say import tell
-from .secret import Asking
 
 
 @declare("drain")
@@ -18,7 +18,7 @@ from .secret import Asking
 @option("--why", default="", metavar="TEXT")
 @json_option
 def command(node: str, why: str, as_json: bool) -> None:
-    with Asking() as client:
+    with Client() as client:
         drained = client.drain(node, why)
     if as_json:
         sys.stdout.buffer.write(msgspec.json.encode(drained) + b"\n")

@@ -17,9 +17,9 @@ import msgspec
 from stoker.domain.task import Field, TaskSpec, fields
 from stoker.wire import TaskView
 
+from .client import Client
 from .command import CONTEXT, Exact, json_option, option
 from .environment import named
-from .heard import Client
 from .options import check_utf8, flag_of, spec_options, typed_values, words_of
 from .paths import absolute_folder, output_path
 from .say import refuse, words

@@ -11,9 +11,9 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from stoker.client import Client
 from stoker.domain.task import NO_ENVIRONMENT
 
+from .client import Client
 from .paths import absolute_folder
 from .say import words
 from .screen import clean

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 from typing_extensions import override
 
-from stoker.client import Client
-
+from .client import Client
 from .command import command as declare
 from .command import json_option, option
 from .options import EXAMPLES, Quantity, Whole

@@ -12,20 +12,26 @@ import json
 import os
 import socket
 import sys
+from functools import partial
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import click
 
-from stoker.client import Client, Refused, ServerUnreachable
+from stoker.client import Refused, ServerUnreachable
 from stoker.client.find import Server, find_server, written
 from stoker.client.saved import save
 from stoker.config import DEFAULT_LISTEN, find_home
 
+from .client import Client
 from .command import command as declare
 from .command import json_option, option
 from .say import refuse, tell, warn, words
 from .screen import clean
-from .secret import ask, ask_new
+from .secret import ask, choose
+
+if TYPE_CHECKING:
+    from stoker.wire_access import LoggedIn
 
 PROMPT = "\0"
 """`--code` without a code."""
@@ -62,36 +68,40 @@ def command(name: str, url: str, code: str | None, as_json: bool) -> None:
             password = ask("people.ask_password", name=name, url=server.url)
             logged_in = client.login(name, password, label=label)
         path = save(home, server._replace(token=logged_in.token))
-        chosen = logged_in.must_change and _choose(client, password)
-    if known is not None and known.url == server.url and known.token:
-        _end(known)
-    if as_json:
-        facts = {
-            "url": server.url, "name": logged_in.person.name, "path": path,
-            "expires_at": logged_in.expires_at and logged_in.expires_at.isoformat(),
-            "must_change": logged_in.must_change and not chosen, "warning": logged_in.warning,
-        }  # fmt: skip
-        print(json.dumps(facts, ensure_ascii=False))
-        return
-    expires = logged_in.expires_at and f"{logged_in.expires_at.astimezone():%Y-%m-%d}"
-    tell("people.logged_in", name=logged_in.person.name, url=server.url)
-    tell("people.kept", path=path, day=expires or "-")
-    if logged_in.must_change and not chosen:
-        warn("people.must_change")
-    for variable in ("STOKER_URL", "STOKER_TOKEN"):
-        if os.environ.get(variable):
-            warn("people.variable", variable=variable, path=path)
+        must_change = logged_in.must_change and not _choose(client, password)
+        if known is not None and known.url == server.url and known.token:
+            _end(known)
+        if as_json:
+            _print_json(logged_in, server.url, path, must_change)
+        else:
+            _welcome(logged_in, server.url, path, must_change)
 
 
 def _choose(client: Client, old: str | None) -> bool:
     """A password of one's own, at once; whether one was chosen."""
     if sys.stdin.isatty():
-        warn("people.choose")
-    new = ask_new()
-    if not new:
-        return False
-    client.change_password(old, new)
-    return True
+        warn("people.choose_first" if old is None else "people.choose")
+    return choose(partial(client.change_password, old)) is not None
+
+
+def _print_json(logged_in: LoggedIn, url: str, path: str, must_change: bool) -> None:
+    facts = {
+        "url": url, "name": logged_in.person.name, "path": path,
+        "expires_at": logged_in.expires_at and logged_in.expires_at.isoformat(),
+        "must_change": must_change, "warning": logged_in.warning,
+    }  # fmt: skip
+    print(json.dumps(facts, ensure_ascii=False))
+
+
+def _welcome(logged_in: LoggedIn, url: str, path: str, must_change: bool) -> None:
+    expires = logged_in.expires_at and f"{logged_in.expires_at.astimezone():%Y-%m-%d}"
+    tell("people.logged_in", name=logged_in.person.name, url=url)
+    tell("people.kept", path=path, day=expires or "-")
+    if must_change:
+        warn("people.must_change")
+    for variable in ("STOKER_URL", "STOKER_TOKEN"):
+        if os.environ.get(variable):
+            warn("people.variable", variable=variable, path=path)
 
 
 def _known(home: str) -> Server | None:
@@ -126,6 +136,7 @@ def _end(before: Server) -> None:
         Client(before.url, before.token, ca=before.ca or None) as client,
         contextlib.suppress(Refused, ServerUnreachable),
     ):
+        client.says_announcement = client.says_pause = False  # said already
         client.logout()
 
 

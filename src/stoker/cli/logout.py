@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from http import HTTPStatus
 
-from stoker.client import Client, Refused
+from stoker.client import Refused
 from stoker.client.find import written
 from stoker.client.saved import save
 from stoker.config import find_home
 
+from .client import Client
 from .command import command as declare
 from .command import json_option
 from .say import refuse, tell, warn

@@ -9,8 +9,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 
-from stoker.client import CHUNK_BYTES, Client, Refused
+from stoker.client import CHUNK_BYTES, Refused
 
+from .client import Client
 from .command import command as declare
 from .command import json_option, option
 from .harmless import Harmless

@@ -13,9 +13,9 @@ import msgspec
 
 from stoker.wire import TaskView
 
+from .client import Client
 from .command import command as declare
 from .command import json_option, option
-from .heard import Client
 from .options import Whole
 from .say import refuse, tell, words
 from .screen import clean, table, terminal_width

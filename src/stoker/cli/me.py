@@ -8,10 +8,10 @@ from typing import Any
 import click
 import msgspec
 
-from stoker.client import Client
 from stoker.domain.task import NOT_YET, fields
 from stoker.wire_access import Me
 
+from .client import Client
 from .command import CONTEXT, Command, Group, json_option, option
 from .command import command as declare
 from .options import flag_of, spec_options, typed_values

@@ -7,9 +7,9 @@ from typing import Literal
 
 import msgspec
 
+from .client import Client
 from .command import command as declare
 from .command import json_option, option
-from .heard import Client
 from .say import refuse, tell
 from .task_id import TaskId, id_argument
 

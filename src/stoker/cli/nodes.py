@@ -12,9 +12,9 @@ import msgspec
 from stoker.text.amounts import memory
 from stoker.wire import CardView, NodeView
 
+from .client import Client
 from .command import CONTEXT, Command, Group, json_option, option
 from .command import command as declare
-from .heard import Client
 from .say import refuse_code, tell, words
 from .screen import clean, colour, table, terminal_width, wrap
 from .shown import ago, clock

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from stoker.client import Client
-
+from .client import Client
 from .command import CONTEXT, Command, Group, heading, json_option, option
 from .command import command as declare
 from .options import Whole

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
-from stoker.client import Client
-
+from .client import Client
 from .command import command as declare
 from .command import json_option
 from .say import refuse, tell
-from .secret import ask, ask_new
+from .secret import ask, choose
 
 
 @declare("passwd")
@@ -18,10 +18,9 @@ def command(as_json: bool) -> None:
     with Client() as client:
         name = client.me().person.name
         old = ask("people.ask_old", name=name)
-        new = ask_new()
-        if not new:
+        ended = choose(partial(client.change_password, old or None))
+        if ended is None:
             refuse("people.no_password", "password")
-        ended = client.change_password(old or None, new)
     if as_json:
         print(json.dumps({"name": name, "revoked": ended}))
     else:

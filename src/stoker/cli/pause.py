@@ -7,8 +7,7 @@ import sys
 import click
 import msgspec
 
-from stoker.client import Client
-
+from .client import Client
 from .command import command as declare
 from .command import json_option, option
 from .say import refuse, tell
@@ -22,6 +21,7 @@ def command(why: tuple[str, ...], off: bool, as_json: bool) -> None:
     if off and why:
         refuse("pause.off_without_why", "WHY")
     with Client() as client:
+        client.says_pause = False
         found = client.resume_scheduling() if off else client.pause_scheduling(" ".join(why))
     if as_json:
         sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")

@@ -8,10 +8,10 @@ from typing import Any
 import click
 import msgspec
 
-from stoker.client import Client
 from stoker.domain.queue import QueueTerms
 from stoker.wire_queues import QueueView
 
+from .client import Client
 from .command import CONTEXT, Command, Group, json_option, option
 from .command import command as declare
 from .queue_terms import (

@@ -8,9 +8,9 @@ import click
 import msgspec
 from msgspec import structs
 
-from stoker.client import Client
 from stoker.domain.queue import TeamTerms
 
+from .client import Client
 from .command import CONTEXT, Command, Group, json_option, option
 from .command import command as declare
 from .queue_terms import NONE

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from .acting import act
+from .client import Client
 from .command import command as declare
 from .command import json_option
-from .heard import Client
 from .task_id import ids_argument
 
 

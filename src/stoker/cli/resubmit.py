@@ -12,9 +12,9 @@ from stoker.client import Refused, ServerUnreachable
 from stoker.wire import Created
 
 from .acting import each
+from .client import Client
 from .command import command as declare
 from .command import json_option, option
-from .heard import Client
 from .say import words
 from .task_id import ids_argument
 

@@ -7,17 +7,17 @@ import sys
 import click
 import msgspec
 
+from .client import Client
 from .command import command as declare
 from .command import json_option
 from .say import tell
-from .secret import Asking
 
 
 @declare("resume")
 @click.argument("node", metavar="NODE")
 @json_option
 def command(node: str, as_json: bool) -> None:
-    with Asking() as client:
+    with Client() as client:
         resumed = client.resume(node)
     if as_json:
         sys.stdout.buffer.write(msgspec.json.encode(resumed) + b"\n")

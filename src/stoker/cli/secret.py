@@ -1,20 +1,19 @@
-"""Asking for passwords: hidden on a terminal, else the next line of standard input; never argv.
-
-`Asking` is the client of commands for admins: when the server wants the password again, whoever
-sits at the terminal is asked, and the request is repeated.
-"""
+"""Asking for passwords: hidden on a terminal, else the next line of standard input; never argv."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from email.message import Message as Headers
+from collections.abc import Callable
+from typing import TypeVar
 
-from typing_extensions import override
+from stoker.client import Refused
 
-from stoker.client import Client, Refused
+from .say import Refusal, refuse, warn, words
 
-from .say import refuse, words
+T = TypeVar("T")
+
+TRIES = 3
+"""Somebody who mistypes a new password is asked so often."""
 
 
 def ask(key: str, **values: object) -> str:
@@ -30,30 +29,29 @@ def ask(key: str, **values: object) -> str:
         return ""
 
 
-def ask_new() -> str:
-    """A new password, typed twice on a terminal; "" when there is nothing more to read."""
-    new = ask("people.ask_new")
-    if sys.stdin.isatty() and new and ask("people.ask_again") != new:
+def choose(change: Callable[[str], T]) -> T | None:
+    """`change` to a new password; None when there is nothing more to read.
+
+    On a terminal it is typed twice, and asked for again when it will not do.
+    """
+    for left in reversed(range(TRIES if sys.stdin.isatty() else 1)):
+        new = ask("people.ask_new")
+        if not new:
+            break
+        try:
+            return change(_typed_twice(new))
+        except Refusal as error:
+            if not left:
+                raise
+            print(error.line, file=sys.stderr)
+        except Refused as error:
+            if not left or error.field != "new":
+                raise
+            warn("people.not_that", why=error.message)
+    return None
+
+
+def _typed_twice(new: str) -> str:
+    if sys.stdin.isatty() and ask("people.ask_again") != new:
         refuse("people.not_the_same", "password")
     return new
-
-
-class Asking(Client):
-    """A client whose person can be asked for the password."""
-
-    @override
-    def _call(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, object],
-        body: bytes = b"",
-        headers: Mapping[str, str] | None = None,
-    ) -> tuple[bytes, Headers]:
-        try:
-            return super()._call(method, path, query, body, headers)
-        except Refused as error:
-            if error.code != "password_again" or not sys.stdin.isatty():
-                raise
-        self.confirm(ask("people.ask_once_more"))
-        return super()._call(method, path, query, body, headers)

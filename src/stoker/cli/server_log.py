@@ -6,9 +6,9 @@ import sys
 
 import msgspec
 
-from stoker.client import Client
 from stoker.wire_admin import JournalLine, NewsLine
 
+from .client import Client
 from .command import command as declare
 from .command import json_option, option
 from .options import Whole

@@ -9,10 +9,10 @@ import sys
 import click
 import msgspec
 
-from stoker.client import Client
 from stoker.text.amounts import duration
 from stoker.wire_admin import SettingView
 
+from .client import Client
 from .command import CONTEXT, Command, Group, json_option
 from .command import command as declare
 from .say import language, refuse, tell, words

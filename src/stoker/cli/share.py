@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import click
 import msgspec
 
-from stoker.client import Client
 from stoker.wire_share import ShareRow, ShareView
 
+from .client import Client
 from .command import command as declare
 from .command import json_option
 from .say import words

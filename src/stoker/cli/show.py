@@ -16,9 +16,9 @@ from stoker.text import reason
 from stoker.text.amounts import duration, memory
 from stoker.wire import AttemptView, EventView, TaskDetail, TaskView
 
+from .client import Client
 from .command import command as declare
 from .command import json_option
-from .heard import Client
 from .options import as_typed
 from .reasons import told
 from .say import language, words

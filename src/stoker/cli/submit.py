@@ -19,9 +19,9 @@ from stoker import wire
 from stoker.client import Refused, ServerUnreachable
 from stoker.domain.task import TaskSpec
 
+from .client import Client
 from .command import CONTEXT, Exact, json_option, option
 from .environment import add_active, where
-from .heard import Client
 from .options import check_utf8, spec_options, typed_values
 from .paths import absolute_folder, output_path
 from .reasons import told

@@ -8,10 +8,10 @@ import click
 import msgspec
 from msgspec import structs
 
-from stoker.client import Client
 from stoker.domain.queue import TeamTerms
 from stoker.wire_queues import TeamView
 
+from .client import Client
 from .command import CONTEXT, Command, Group, json_option, option
 from .command import command as declare
 from .options import Whole

@@ -10,12 +10,12 @@ import msgspec
 
 from stoker.domain.person import SCOPES, ScopeName
 
+from .client import Client
 from .command import CONTEXT, Command, Group, json_option, option
 from .command import command as declare
 from .options import Whole
 from .say import refuse, tell, warn, words
 from .screen import clean, table
-from .secret import Asking
 
 USUAL: tuple[ScopeName, ...] = ("tasks:read", "tasks:write")
 
@@ -40,7 +40,7 @@ class Revoke(Command):
 @option("--person", metavar="NAME", default=None, help="people.opt_whose")
 @json_option
 def list_tokens(person: str | None, as_json: bool) -> None:
-    with Asking() as client:
+    with Client() as client:
         found = client.tokens(person)
     if as_json:
         sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")
@@ -72,7 +72,7 @@ def new_token(label: str, scopes: tuple[str, ...], days: int, as_json: bool) -> 
     wrong = next((one for one in scopes if one not in SCOPES), "")
     if wrong:
         refuse("people.no_scope", "scope", scope=wrong, choices=", ".join(SCOPES))
-    with Asking() as client:
+    with Client() as client:
         made = client.new_token(label, cast("tuple[ScopeName, ...]", scopes) or USUAL, days=days)
     if as_json:
         sys.stdout.buffer.write(msgspec.json.encode(made) + b"\n")
@@ -85,7 +85,7 @@ def new_token(label: str, scopes: tuple[str, ...], days: int, as_json: bool) -> 
 @click.argument("tokens", metavar="ID...", nargs=-1, required=True)
 @json_option
 def revoke(tokens: tuple[str, ...], as_json: bool) -> None:
-    with Asking() as client:
+    with Client() as client:
         for id in dict.fromkeys(tokens):
             client.revoke_token(id)
             if not as_json:

@@ -18,12 +18,12 @@ from stoker.client import Refused
 from stoker.wire_people import PersonSettings, PersonView
 
 from .acting import complain, each
+from .client import Client
 from .command import CONTEXT, Command, Group, json_option, option
 from .options import Pair, Whole
 from .people import STATE_COLOURS, Day, detail_rows, list_rows
 from .say import refuse, tell, warn, words
 from .screen import clean, table, terminal_width
-from .secret import Asking
 from .user_add import add
 
 MOST_COUNTED = 1000
@@ -47,7 +47,7 @@ names_argument = click.argument("people", metavar="NAME...", nargs=-1, required=
 @verb("ls")
 @json_option
 def list_people(as_json: bool) -> None:
-    with Asking() as client:
+    with Client() as client:
         found = client.people()
     if as_json:
         sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")
@@ -63,7 +63,7 @@ def list_people(as_json: bool) -> None:
 @name_argument
 @json_option
 def show(name: str, as_json: bool) -> None:
-    with Asking() as client:
+    with Client() as client:
         _show(client.person(name), as_json)
 
 
@@ -94,7 +94,7 @@ def edit(
         changed["most_cards"] = _cards(changed["most_cards"])
     if not changed and not node_account:
         refuse("people.nothing_to_change")
-    with Asking() as client:
+    with Client() as client:
         before = client.person(name)
         if node_account:
             mapped = before.accounts | dict(node_account)
@@ -110,7 +110,7 @@ def edit(
 @click.argument("role", metavar="user|admin")
 @json_option
 def set_role(name: str, role: str, as_json: bool) -> None:
-    with Asking() as client:
+    with Client() as client:
         after = _change(client, client.person(name), role=role)
     _say(after, as_json, "people.role_is", role=words(f"people.role_{after.role}"))
 
@@ -120,7 +120,7 @@ def set_role(name: str, role: str, as_json: bool) -> None:
 @click.argument("weight", metavar="N", type=Whole())
 @json_option
 def set_weight(name: str, weight: int, as_json: bool) -> None:
-    with Asking() as client:
+    with Client() as client:
         after = _change(client, client.person(name), weight=weight)
     _say(after, as_json, "people.weight_is", weight=after.weight)
 
@@ -129,7 +129,7 @@ def set_weight(name: str, weight: int, as_json: bool) -> None:
 @names_argument
 @json_option
 def lock(people: tuple[str, ...], as_json: bool) -> int:
-    with Asking() as client:
+    with Client() as client:
         return each(people, client.lock_person, partial(_line, "people.locked"), as_json)
 
 
@@ -137,7 +137,7 @@ def lock(people: tuple[str, ...], as_json: bool) -> int:
 @names_argument
 @json_option
 def unlock(people: tuple[str, ...], as_json: bool) -> int:
-    with Asking() as client:
+    with Client() as client:
         return each(people, client.unlock_person, partial(_line, "people.unlocked"), as_json)
 
 
@@ -145,7 +145,7 @@ def unlock(people: tuple[str, ...], as_json: bool) -> int:
 @name_argument
 @json_option
 def reset_password(name: str, as_json: bool) -> None:
-    with Asking() as client:
+    with Client() as client:
         made = client.reset_password(name)
     if as_json:
         sys.stdout.buffer.write(msgspec.json.encode(made) + b"\n")
@@ -158,7 +158,7 @@ def reset_password(name: str, as_json: bool) -> None:
 @name_argument
 @json_option
 def new_code(name: str, as_json: bool) -> None:
-    with Asking() as client:
+    with Client() as client:
         made = client.new_code(name)
     if as_json:
         sys.stdout.buffer.write(msgspec.json.encode(made) + b"\n")
@@ -179,7 +179,7 @@ def remove(people: tuple[str, ...], tasks: str | None, yes: bool, as_json: bool)
     if not yes and (as_json or not sys.stdin.isatty()):
         refuse("people.needs_yes")
     gone, code = [], 0
-    with Asking() as client:
+    with Client() as client:
         for name in dict.fromkeys(people):
             try:
                 chosen = tasks if yes else _ask(client, name, tasks)
@@ -216,7 +216,7 @@ for one in (
 
 
 def _change(
-    client: Asking, before: PersonView, *, share_account: bool = False, **changed: object
+    client: Client, before: PersonView, *, share_account: bool = False, **changed: object
 ) -> PersonView:
     settings = {name: getattr(before, name) for name in PersonSettings.__struct_fields__}
     return client.change_person(
@@ -235,7 +235,7 @@ def _cards(text: str) -> int | None:
     return int(text)
 
 
-def _ask(client: Asking, name: str, tasks: str | None) -> str | None:
+def _ask(client: Client, name: str, tasks: str | None) -> str | None:
     """What becomes of the tasks of somebody who really shall go."""
     person = client.person(name)
     count = _count(client, name)
@@ -248,7 +248,7 @@ def _ask(client: Asking, name: str, tasks: str | None) -> str | None:
     return tasks
 
 
-def _count(client: Asking, owner: str) -> int:
+def _count(client: Client, owner: str) -> int:
     found = 0
     for _ in client.tasks(owner=owner, state="unfinished", page=200):
         found += 1

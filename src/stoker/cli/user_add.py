@@ -14,6 +14,7 @@ import msgspec
 from stoker.client import Refused
 from stoker.wire_people import MOST_PEOPLE, AddedPerson, NewPerson
 
+from .client import Client
 from .command import Command, json_option, option
 from .command import command as declare
 from .options import Whole
@@ -21,7 +22,6 @@ from .people import Day
 from .people_file import PasswordFile, Row, read_people
 from .say import Refusal, refuse, tell, warn, words
 from .screen import clean, table
-from .secret import Asking
 
 OF_ONE = ("full_name", "student_id", "email", "account")
 """What no two people have in common."""
@@ -58,7 +58,7 @@ def add(
     newcomers = [_newcomer(shared | row.values) for row in rows]
     kept = PasswordFile(out) if out else None
     try:
-        with Asking(timeout_s=PATIENCE_S) as client:
+        with Client(timeout_s=PATIENCE_S) as client:
             added = client.add_people(newcomers, share_account=share_account)
     except BaseException as error:
         if kept is not None:

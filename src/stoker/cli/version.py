@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 
 from stoker import __version__
-from stoker.client import Client, Refused, ServerUnreachable
+from stoker.client import Refused, ServerUnreachable
 
+from .client import Client
 from .command import command as declare
 from .command import json_option
 from .say import tell

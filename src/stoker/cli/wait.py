@@ -10,9 +10,9 @@ import sys
 
 import msgspec
 
-from stoker.client import Client
 from stoker.wire import TaskView
 
+from .client import Client
 from .command import command as declare
 from .command import json_option, option
 from .options import Quantity

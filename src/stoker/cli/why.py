@@ -17,9 +17,9 @@ from stoker.domain.task import fields
 from stoker.text.amounts import duration
 from stoker.wire import EstimateView, HolderView, PlaceView, SuggestionView, TaskView, WhyView
 
+from .client import Client
 from .command import command as declare
 from .command import json_option
-from .heard import Client
 from .options import flag_of, words_of
 from .reasons import sentence, told
 from .say import language, words

@@ -197,6 +197,7 @@ class Connection:
                 "GET", server.target(path, query), headers=server.headers(self._language)
             )
             response = connection.getresponse()
+            self._hear(response.headers)
             if response.status != http.client.OK:
                 _raise_for(response, response.read())
         except BaseException as error:

@@ -16,6 +16,8 @@ PHRASES: dict[str, str] = {
     "people.not_the_same": "The two are not the same; nothing was changed.",
     "people.no_password": "A new password is needed.",
     "people.choose": "This password was made by somebody else. Choose one of your own.",
+    "people.choose_first": "Choose a password for the next time.",
+    "people.not_that": "Not that one: {why}",
     "people.must_change": "Choose a password of your own before anything else: stoker passwd",
     "people.password_changed": "The password is changed. Other log-ins and tokens that ended: {count}",
     "people.exposed": "WARNING: {url} is not encrypted. Everybody on the network between here and there can read the password and your work. Use https, or an SSH tunnel.",
@@ -134,7 +136,7 @@ PHRASES: dict[str, str] = {
     "people.opt_account": "Unix account that tasks run as; default: the same name",
     "people.opt_node_account": "NODE=ACCOUNT: another one on this node; NODE= takes it back. May be repeated",
     "people.opt_share": "Even if the unix account is another person's already",
-    "people.opt_file": "Many from a table (CSV): name,full_name,student_id,supervisor,email,expires,team",
+    "people.opt_file": "Many from a table (CSV) with the columns above",
     "people.opt_out": "Write the one-time passwords to this new file, which only you can read",
     "people.opt_tasks": "What becomes of tasks that have not ended: refuse to remove, or cancel them",
     # ---- help of commands below commands

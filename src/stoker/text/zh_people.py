@@ -14,6 +14,8 @@ PHRASES: dict[str, str] = {
     "people.not_the_same": "两次输入不一致，没有做任何修改。",
     "people.no_password": "需要一个新密码。",
     "people.choose": "当前密码由他人设置，请设置自己的密码。",
+    "people.choose_first": "请设置密码，下次登录时使用。",
+    "people.not_that": "不能用这个密码：{why}",
     "people.must_change": "请先设置自己的密码：stoker passwd",
     "people.password_changed": "密码已修改。同时失效的其他登录和令牌：{count}",
     "people.exposed": "警告：{url} 未加密，沿途网络上的任何人都能读到密码和您的工作内容。请使用 https 或 SSH 隧道。",
@@ -132,7 +134,7 @@ PHRASES: dict[str, str] = {
     "people.opt_account": "运行任务的系统账号，默认同名",
     "people.opt_node_account": "NODE=ACCOUNT：在该节点上使用另一个账号；NODE= 取消。可重复",
     "people.opt_share": "即使该系统账号已属于另一位用户",
-    "people.opt_file": "从表格（CSV）批量添加：账号,姓名,学号,导师,邮箱,有效期,组",
+    "people.opt_file": "从表格（CSV）批量添加，各列见上",
     "people.opt_out": "把一次性密码写入这个新文件，只有您能读取",
     "people.opt_tasks": "如何处理未结束的任务：refuse 拒绝删除，cancel 全部取消",
     # ---- help of commands below commands

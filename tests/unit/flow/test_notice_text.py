@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
-from stoker.flow.tell import Told
 
 from stoker.domain.key import TaskKey
 from stoker.domain.lifecycle import State, Task
 from stoker.domain.notice import NOTICE_KINDS, NoticeKind
 from stoker.domain.outcome import End
 from stoker.flow.notice_text import about_elements, about_more, about_task, tail_lines
+from stoker.flow.tell import Told
 from stoker.notices.base import Message
 from tests.helpers.builders import a_spec
 

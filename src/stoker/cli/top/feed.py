@@ -48,7 +48,9 @@ def look(client: Client, explain: Sequence[str] | None = None) -> Seen:
     wanted = [task.id for task in shown if task.state in WAITING and task.array is None]
     wanted = wanted[:MOST_EXPLAINED] if explain is None else [id for id in explain if id in wanted]
     reasons = reasons_for(client, wanted)
-    return Seen(nodes, shown, len(tasks) > MOST_TASKS, reasons, heard(client))
+    return Seen(
+        nodes, shown, len(tasks) > MOST_TASKS, reasons, heard(client.announcement, client.pause)
+    )
 
 
 def reasons_for(client: Client, ids: Sequence[str]) -> dict[str, Sequence[WaitReason]]:
@@ -155,7 +157,8 @@ class Feed:
                 raise
         else:
             nodes, reasons = client.nodes(), reasons_for(client, explain)
-            self._deliver(Seen(nodes, reasons=reasons, heard=heard(client)))
+            news = heard(client.announcement, client.pause)
+            self._deliver(Seen(nodes, reasons=reasons, heard=news))
 
     def _due(self) -> list[str]:
         """Whose reasons to ask for now: some of those on the screen, in turns."""
