@@ -243,7 +243,7 @@ def test_another_server_by_address(stoker: Stoker, tmp_path: Path) -> None:
     assert "wants a token" in stoker("ls", code=2, env=elsewhere).stderr
     stoker("ls", env=elsewhere | {"STOKER_TOKEN": token})
     wrong = elsewhere | {"STOKER_TOKEN": "no"}
-    assert "not the right one" in stoker("ls", code=2, env=wrong).stderr
+    assert "This token is not good" in stoker("ls", code=2, env=wrong).stderr
     assert "stoker up" in stoker("ls", code=3, env={"STOKER_HOME": str(tmp_path)}).stderr
 
 
@@ -297,10 +297,12 @@ def test_reset_is_refused_while_somebody_is_there(own: Stoker) -> None:
 
 
 def test_a_start_that_is_refused_says_why(own: Stoker) -> None:
+    own("up", "--listen", "203.0.113.1:7433", code=2)  # in clear, to other machines
+    plain = {"STOKER_PLAIN_HTTP": "1"}
     for flags in ([], ["--detach"]):
         done = subprocess.run(
             own.command("up", "--listen", "203.0.113.1:7433", *flags),
-            cwd=own.work, env=own.env, capture_output=True, text=True, timeout=60, check=False,
+            cwd=own.work, env=own.env | plain, capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
         assert done.returncode == 2
         assert "cannot serve on 203.0.113.1:7433" in done.stderr
