@@ -9,13 +9,16 @@ asked, and the request is repeated; elsewhere the refusal stands.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from email.message import Message as Headers
+from typing import TYPE_CHECKING
 
 import click
 from typing_extensions import override
 
 from stoker import client
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from email.message import Message as Headers
 
 
 class Client(client.Client):

@@ -19,7 +19,7 @@ from .command import json_option, option
 from .options import Whole
 from .say import refuse, tell, words
 from .screen import clean, table, terminal_width
-from .shown import ago, gpus, progress, since, state, state_colour, time_left, title
+from .shown import ago, gpus, own_account, progress, since, state, state_colour, time_left, title
 from .task_id import TaskId
 
 MOST_SHOWN = 100
@@ -92,7 +92,7 @@ def _print(tasks: list[TaskView], as_json: bool) -> None:
     if as_json:
         sys.stdout.buffer.write(msgspec.json.encode(tasks) + b"\n")
         return
-    for line in lines(tasks):
+    for line in lines(tasks, own_account()):
         print(line)
 
 
@@ -101,15 +101,15 @@ def _print_more(tasks: list[TaskView], limit: int | None, as_json: bool) -> None
         tell("ls.more", most=limit)
 
 
-def lines(tasks: list[TaskView]) -> list[str]:
-    """A table of tasks, fitted to the terminal."""
+def lines(tasks: list[TaskView], me: str) -> list[str]:
+    """A table of tasks, fitted to the terminal; whose they are, if any is not of `me`."""
     names = ["id", "state", "since", "gpus", "node", "task"]
     rows = [
         [task.id, state(task), ago(since(task)), gpus(task), clean(task.node or "-"), _text(task)]
         for task in tasks
     ]
     tints = [["", state_colour(task), "", "", "", ""] for task in tasks]
-    if any(task.reduced or task.owner != tasks[0].owner for task in tasks):
+    if any(task.reduced or task.owner != me for task in tasks):
         names.insert(1, "owner")
         for task, row, tint in zip(tasks, rows, tints, strict=True):
             row.insert(1, clean(task.owner))

@@ -132,3 +132,13 @@ def between(begin: datetime | None, end: datetime | None) -> str:
 def clock(moment: datetime) -> str:
     """A moment in the terminal's own time zone."""
     return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def own_account() -> str:
+    """The unix account of whoever looks: in most labs also the name that the server knows."""
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return ""

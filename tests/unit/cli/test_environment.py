@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from stoker.cli.client import Client
 from stoker.cli.environment import active, add_active, named
-from stoker.client import Client
 
 
 @pytest.mark.parametrize(

@@ -49,13 +49,15 @@ def test_a_list_of_tasks() -> None:
         id="9", state="FINISHED", outcome="failed", message="It ended with exit code 3.",
         finished_at=NOW - timedelta(hours=2), spec=TaskSpec(command=("a b", "c")), gpu_ids=(),
     )  # fmt: skip
-    lines = ls.lines([view(), waiting, failed])
+    lines = ls.lines([view(), waiting, failed], "ana")
     assert lines[0].split() == ["ID", "STATE", "SINCE", "GPU", "NODE", "TASK"]
     assert lines[1].split(maxsplit=6) == ["17", "running", "3", "min", "0,1", "node-a", "训练"]
     assert lines[2].split(maxsplit=6) == ["18", "queued", "5", "min", "(2)", "-", "训练"]
     assert lines[3].endswith("'a b' c: It ended with exit code 3.")
     assert "2 h" in lines[3]
     assert len({width(line.partition("训练")[0]) for line in lines[1:3]}) == 1
+    of_another = ls.lines([view()], "root")
+    assert of_another[1].split()[:2] == ["17", "ana"], "an admin reads whose it is"
 
 
 def test_a_task_in_words() -> None:
@@ -101,14 +103,14 @@ def test_no_text_of_a_task_reaches_the_terminal_as_it_is(field: str) -> None:
     values: dict[str, Any] = {"command": "x", field: HOSTILE}
     task = view(spec=TaskSpec(**values), owner=HOSTILE, node=HOSTILE, message=HOSTILE)
     found = detail(task, waits=(WaitReason(code="x", message=HOSTILE),), unconfirmed=True)
-    for line in [*ls.lines([task]), *show.describe(found)]:
+    for line in [*ls.lines([task], "ana"), *show.describe(found)]:
         assert line.isprintable() or "训" in line, line
 
 
 def test_an_array_is_one_line_that_says_how_far_it_is() -> None:
     counts = ArrayCounts(size=10, waiting=2, live=4, succeeded=1, failed=2, lost=1)
     array = view(state="QUEUED", started_at=None, node=None, gpu_ids=(), array=counts)
-    assert ls.lines([array])[1].endswith("[4/10 done, 4 running, 2 failed, 1 lost] 训练")
+    assert ls.lines([array], "ana")[1].endswith("[4/10 done, 4 running, 2 failed, 1 lost] 训练")
     text = "\n".join(show.describe(detail(array)))
     assert "4/10 done, 4 running, 2 failed, 1 lost" in text
     assert "queued for 5 min" in text
@@ -203,7 +205,7 @@ def limited(hours: float, left_h: float) -> TaskView:
 
 
 def test_a_list_says_how_much_time_is_left_when_it_is_not_much() -> None:
-    lines = ls.lines([limited(72, 20.5), limited(72, 30), limited(4, 0.75), limited(1, 0.5)])
+    lines = ls.lines([limited(72, 20.5), limited(72, 30), limited(4, 0.75), limited(1, 0.5)], "ana")
 
     assert "[20 h 29 min left] it" in lines[1] or "[20 h 30 min left] it" in lines[1]
     assert "left" not in lines[2]

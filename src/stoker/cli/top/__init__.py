@@ -19,7 +19,8 @@ from stoker.cli.command import json_option, option
 from stoker.cli.options import Whole
 from stoker.cli.say import refuse
 from stoker.cli.screen import is_terminal, terminal_width
-from stoker.client import Client
+from stoker.cli.shown import own_account
+from stoker.client import Client, Refused
 
 from .feed import look
 from .lines import render_all
@@ -40,7 +41,7 @@ def command(every: int, once: bool, as_json: bool) -> None:
         refuse("usage.at_least_one", "every")
     is_picture = once or as_json or not is_terminal() or not sys.stdin.isatty()
     with Client() as client:
-        scene = Scene(server=client.url, me=_account())
+        scene = Scene(server=client.url, me=_me(client))
         seen = look(client, explain=None if is_picture else ())
     scene.hear(seen)
     if as_json:
@@ -75,10 +76,9 @@ def _given_width() -> int | None:
     return int(given) if given.isascii() and given.isdigit() and int(given) > 0 else None
 
 
-def _account() -> str:
-    import getpass
-
+def _me(client: Client) -> str:
+    """Whose tasks are mine; a token for tasks alone may not ask."""
     try:
-        return getpass.getuser()
-    except (OSError, KeyError, ImportError):
-        return ""
+        return client.me().person.name
+    except Refused:
+        return own_account()
