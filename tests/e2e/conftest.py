@@ -142,15 +142,23 @@ class Stoker:
         left = []
         self.end_begun()
         try:
-            self("up", "--detach", "--simulate-gpus", "4", "--listen", "127.0.0.1:0")
-            self("down", "--stop-tasks", "--yes")
-            until(lambda: not self.processes())
+            if self.processes():
+                if not self._is_served():
+                    self("up", "--detach", "--simulate-gpus", "4", "--listen", "127.0.0.1:0")
+                self("down", "--stop-tasks", "--yes")
+                until(lambda: not self.processes())
         except (AssertionError, subprocess.TimeoutExpired) as error:
             left.append(str(error))
         for pid in self.processes():
             left.append(f"{pid}: {_command_of(pid)}")
             os.kill(pid, signal.SIGKILL)
         return left + self._broken_records()
+
+    def _is_served(self) -> bool:
+        try:
+            return self.server_pid in self.processes()
+        except (OSError, ValueError):
+            return False
 
     def _broken_records(self) -> list[str]:
         database = self.home / "stoker.db"
