@@ -215,6 +215,17 @@ def test_it_finds_the_server_of_this_account(start: Start, home: Path) -> None:
     assert fake.seen[0].headers["Accept-Language"] == "en"
 
 
+def test_who_logged_out_of_his_own_server_has_its_token_still(start: Start, home: Path) -> None:
+    own, other = start(lambda _: ok([])), start(lambda _: ok([]))
+    introduce(home, own.url)
+    write_down(home, f'url = "{own.url}"\n')
+    Client().nodes()
+    assert own.seen[0].headers["Authorization"] == "Bearer stk_secret"
+    write_down(home, f'url = "{other.url}"\n')
+    Client().nodes()
+    assert "Authorization" not in other.seen[0].headers
+
+
 def test_it_asks_in_the_language_of_the_terminal(
     start: Start, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -131,8 +131,15 @@ def _from_home(home: str | None) -> Server | tuple[str, str]:
         home = str(find_home(os.environ))
         remote = _remote(os.path.join(home, REMOTE))
         if remote is not None:
-            return remote
+            return remote if remote.token else _with_own_token(remote, _served(home))
     return _served(home)
+
+
+def _with_own_token(remote: Server, here: Server | tuple[str, str]) -> Server:
+    """Whoever has logged out of the server of this very folder still owns its token."""
+    if isinstance(here, Server) and here.url.rstrip("/") == remote.url:
+        return remote._replace(token=here.token)
+    return remote
 
 
 def _served(home: str) -> Server | tuple[str, str]:
