@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from datetime import UTC, datetime, timedelta
@@ -136,7 +137,10 @@ def clock(moment: datetime) -> str:
 
 def own_account() -> str:
     """The unix account of whoever looks: in most labs also the name that the server knows."""
-    import getpass
+    named = os.environ.get("LOGNAME") or os.environ.get("USER")
+    if named:
+        return named
+    import getpass  # takes 2 ms
 
     try:
         return getpass.getuser()
