@@ -9,21 +9,23 @@ from collections import Counter
 from datetime import timedelta
 from typing import Any
 
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
 from stoker.domain.node import Allocation
 from stoker.domain.queue import Queue
 from stoker.domain.task import TaskSpec
+from stoker.scheduler.claim import unsettles
 from stoker.scheduler.fit import never_fits
 from stoker.scheduler.limits import is_limited
 from stoker.scheduler.line import Waiting
 from stoker.scheduler.needs import matches
-from stoker.scheduler.plan import Plan, place_one, plan
+from stoker.scheduler.plan import Placement, Plan, place_one, plan
 from stoker.scheduler.policy import Policy
+from stoker.scheduler.room import Holding
 from tests.helpers.builders import a_spec
-from tests.helpers.scheduling import a_node
+from tests.helpers.scheduling import a_node, holding_of
 
 from . import world
 from .lab import Lab
@@ -274,19 +276,38 @@ def test_weight_zero_goes_before_everybody_positive(lab: Lab) -> None:
 def test_a_newcomer_placed_at_once_is_placed_as_a_plan_would(
     lab: Lab, owner: str, spec: TaskSpec
 ) -> None:
-    policy = lab.view.policy
-    limited = policy.quotas or policy.team_quotas
-    assume(not limited or all(weight >= 0 for weight in policy.weights.values()))
+    """Others start with it only if it has unsettled what was planned before."""
     waiting = _newcomer(lab, owner, spec)
     at_once = place_one(lab.view, waiting, lab.now)
     others = bool(lab.world.entries)
     lab.view.enqueue(waiting)
     planned = plan(lab.view, lab.now)
+    lab.view.dequeue(waiting.key)
 
     if at_once is not None:
-        assert _told(planned) == [(waiting.key, at_once)]
+        told = _told(planned)
+        assert (waiting.key, at_once) in told
+        lab.take(_holding(lab, waiting, at_once))
+        assert len(told) == 1 or unsettles(lab.view, waiting.sign, at_once)
     elif not others and waiting.folded is None:
         assert planned.placements == ()
+
+
+@given(settled_labs(), st.lists(st.tuples(owners, specs()), min_size=1, max_size=3))
+def test_who_is_placed_at_once_changes_nothing_for_others_or_a_plan_is_asked_for(
+    lab: Lab, newcomers: list[tuple[str, TaskSpec]]
+) -> None:
+    for owner, spec in newcomers:
+        before = lab.plan()
+        waiting = _newcomer(lab, owner, spec)
+        where = place_one(lab.view, waiting, lab.now)
+        if where is None:
+            continue
+        lab.take(_holding(lab, waiting, where))
+        if unsettles(lab.view, waiting.sign, where):
+            return
+        after = lab.plan()
+        assert (_told(after), _kept(after)) == ([], _kept(before))
 
 
 @given(settled_labs(), owners, specs())
@@ -324,6 +345,18 @@ def _newcomer(lab: Lab, owner: str, spec: TaskSpec) -> Waiting:
     assert waiting is not None
     lab.dequeue(key)
     return waiting
+
+
+def _holding(lab: Lab, waiting: Waiting, where: tuple[Allocation, ...]) -> Holding:
+    placement = Placement(waiting.key, waiting.version, waiting.sign, where)
+    return holding_of(placement, "newcomer-" + str(waiting.key), lab.now)
+
+
+def _kept(planned: Plan) -> dict[str, Any]:
+    """For whom, what, from when."""
+    return {
+        queue: (held.key, held.kept, held.start) for queue, held in planned.reservations.items()
+    }
 
 
 def _told(planned: Plan) -> list[tuple[Any, tuple[Allocation, ...]]]:

@@ -17,7 +17,7 @@ from stoker.domain.key import TaskKey
 from stoker.domain.lifecycle import State, Task, begin
 from stoker.domain.position import first_position
 from stoker.domain.task import TaskSpec
-from stoker.scheduler.claim import place_one
+from stoker.scheduler.claim import place_one, unsettles
 from stoker.scheduler.explain import Explanation, explain
 from stoker.scheduler.fit import Reason
 from stoker.scheduler.line import Waiting, waiting_of
@@ -169,26 +169,27 @@ def _place_at_once(
     flow: Flow, tasks: Sequence[Task], entries: Sequence[Waiting | None], now: datetime
 ) -> list[Intent | None]:
     """Intents for those that fit now. Only when nobody in line could have a better claim."""
+    intents: list[Intent | None] = [None] * len(tasks)
     if flow.restoring is not None or is_paused(flow):
-        return [None] * len(tasks)
-    intents: list[Intent | None] = []
+        return intents
     failed: set[Sign] = set()
-    for task, entry in zip(tasks, entries, strict=True):
-        where = None
-        if entry is not None and entry.sign not in flow.refused and entry.sign not in failed:
-            where = place_one(flow.view, entry, now)
-            if where is None and not entry.after and entry.not_before is None:
+    for number, (task, entry) in enumerate(zip(tasks, entries, strict=True)):
+        if flow.unplanned:
+            break  # since one of them was placed, somebody in line may have a better claim
+        if entry is None or entry.sign in flow.refused or entry.sign in failed:
+            continue
+        where = place_one(flow.view, entry, now)
+        if where is None:
+            if not entry.after and entry.not_before is None:
                 failed.add(entry.sign)  # room only shrinks meanwhile: the like of it waits as well
-        if entry is None or where is None:
-            intents.append(None)
             continue
         (allocation,) = where
         id = flow.new_attempt()
         take(flow, id, entry.key, entry.sign, where)
-        if any(weight < 0 for weight in flow.policy.weights.values()):
-            flow.replan()  # somebody may have reached a limit, and who was stopped may go on
+        if unsettles(flow.view, entry.sign, where):
+            flow.replan()
         placed, attempt = intend(flow, entry.key, 1, allocation, id)
-        intents.append(Intent(moved(task, placed), attempt))
+        intents[number] = Intent(moved(task, placed), attempt)
     return intents
 
 

@@ -36,10 +36,32 @@ def place_one(view: BaseView, waiting: Waiting, now: datetime) -> tuple[Allocati
     return fits_now(view, waiting, now)
 
 
+def unsettles(view: BaseView, sign: Sign, where: Iterable[Allocation]) -> bool:
+    """Whether a newcomer that has just been placed there changes what the last plan has decided.
+
+    It may have brought somebody to a limit whom others had to wait for, or have gone before
+    somebody whom cards are kept for. Else everything stays: room only shrinks, and it has left
+    alone what is kept.
+    """
+    policy = view.policy
+    if any(weight < 0 for weight in policy.weights.values()):
+        return True
+    used = {allocation.node for allocation in where}
+    for held in view.reservations.values():
+        entry = view.ready(held.key)
+        if entry is None or is_limited(view, entry.sign):
+            return True
+        if _rank(policy, sign) < _rank(policy, entry.sign) and any(
+            kept.node in used for kept in held.kept
+        ):
+            return True
+    return False
+
+
 def fits_now(view: BaseView, waiting: Waiting, now: datetime) -> tuple[Allocation, ...] | None:
     """Where there is room for it that nobody else has a claim on."""
     sign = waiting.sign
-    if is_limited(view, sign) or behind(view, sign):
+    if is_limited(view, sign) or behind(view, waiting):
         return None
     queue = view.policy.queue(sign.queue)
     terms = Terms.of(sign.needs, sign.owner, queue, view.policy)
@@ -49,24 +71,22 @@ def fits_now(view: BaseView, waiting: Waiting, now: datetime) -> tuple[Allocatio
     return find(view, terms, kept_from(view, waiting, now))
 
 
-def behind(view: BaseView, sign: Sign) -> str:
+def behind(view: BaseView, waiting: Waiting) -> str:
     """The owner of negative weight who waits before it; "" = nobody."""
-    policy = view.policy
+    policy, sign = view.policy, waiting.sign
     if policy.order == "fifo" or all(weight >= 0 for weight in policy.weights.values()):
         return ""
-    mine = (*turn_of(policy.queue(sign.queue)), policy.level(sign.urgent, sign.owner))
-    for queue in sorted(map(policy.queue, view.queues()), key=turn_of):
+    first = (*_rank(policy, sign), policy.weight(sign.owner), waiting.order), sign.owner
+    for queue in map(policy.queue, view.queues()):
         for urgent, owner, groups in view.lines(queue.name):
             level = policy.level(urgent, owner)
-            if level % CLASSES != NEGATIVE or owner == sign.owner:
+            if level % CLASSES != NEGATIVE:
                 continue
-            theirs = (*turn_of(queue), level)
-            before = policy.weight(owner) < policy.weight(sign.owner)
-            if (theirs < mine or (theirs == mine and before)) and any(
-                not is_limited(view, group.sign) for group in groups
-            ):
-                return owner
-    return ""
+            may = [group.tasks[0].order for group in groups if not is_limited(view, group.sign)]
+            if may:
+                place = (*turn_of(queue), level, policy.weight(owner), min(may))
+                first = min(first, (place, owner))
+    return "" if first[1] == sign.owner else first[1]
 
 
 def kept_from(view: BaseView, waiting: Waiting, now: datetime) -> Bars:

@@ -134,7 +134,7 @@ class _Wait:
         view = self.view
         limits = list(own_limits(view, self.sign))
         yield from limits
-        owner = behind(view, self.sign)
+        owner = behind(view, self.waiting)
         if owner:
             yield Reason("behind_owner", {"owner": owner})
         if not view.rooms:

@@ -298,7 +298,7 @@ async def test_one_urgent_task_per_person(flow: Flow) -> None:
     await cancel(flow, other, "bob")
     await until_state(flow, other, State.FINISHED)
 
-    assert flow.urgent == {}
+    await until(lambda: flow.urgent == {})
 
 
 async def test_two_urgent_tasks_at_once_are_one_too_many(flow: Flow) -> None:
@@ -415,3 +415,40 @@ async def test_who_waits_behind_an_owner_goes_on_once_that_owner_is_at_his_limit
         await until_running(flow, short)
         await until_running(flow, behind)
         assert (await recorded(flow, blocked)).state is State.QUEUED
+
+
+async def test_who_cards_were_kept_from_goes_on_once_the_other_is_at_his_limit(
+    tmp_path: Path,
+) -> None:
+    """What is placed at once may bring the one that cards are kept for to a quota."""
+    policy = Policy(quotas={"ana": 4})
+    async with running_flow(tmp_path, waiting_engine(), policy) as flow:
+        await run_to_running(flow, owner="bob", gpus=2, time_limit_s=3600)
+        blocked = await one(flow, "ana", gpus=4)
+        waits = await one(flow, "bob", gpus=1)
+        await settled(flow)
+        assert codes(flow, await recorded(flow, waits)) == ["gpus_kept"]
+
+        short = await one(flow, "ana", gpus=1, time_limit_s=60)
+
+        await until_running(flow, short)
+        await until_running(flow, waits)
+        assert "quota_cards" in codes(flow, await recorded(flow, blocked))
+
+
+async def test_of_a_batch_only_those_are_placed_at_once_that_nobody_has_a_better_claim_than(
+    tmp_path: Path,
+) -> None:
+    """The first brings the one that cards are kept for to a quota: the rest goes to bob."""
+    policy = Policy(quotas={"ana": 4})
+    async with running_flow(tmp_path, waiting_engine(), policy) as flow:
+        await run_to_running(flow, owner="bob", gpus=2, time_limit_s=3600)
+        await one(flow, "ana", gpus=4)
+        waits = await one(flow, "bob", gpus=1)
+        await settled(flow)
+
+        short = [a_spec(gpus=1, time_limit_s=60), a_spec(gpus=1, time_limit_s=61)]
+        first, second = await submit(flow, "ana", short, batch=True)
+
+        assert (first.state, second.state) == (State.STARTING, State.QUEUED)
+        await until_running(flow, waits)

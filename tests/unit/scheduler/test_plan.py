@@ -350,3 +350,14 @@ def test_a_newcomer_may_start_at_once_only_where_nobody_has_a_claim() -> None:
         carry_out(view, plan(view, NOON), NOON)
         assert place_one(view, waits(3, gpus=1), NOON) is None, "the cards are kept"
         assert place_one(view, waits(3, cpus=1), NOON) is not None
+
+
+def test_a_newcomer_does_not_pass_an_owner_of_the_same_negative_weight() -> None:
+    policy = a_policy(weights={"bo": -1, "cy": -1})
+    for view in (View(policy), ScanningView(policy)):
+        view.node_up(a_node())
+        view.take(holds("a1", held("node-a", 0)))
+        view.enqueue(waits(2, "bo", gpus=4))
+        carry_out(view, plan(view, NOON), NOON)
+        assert place_one(view, waits(3, "cy", cpus=1), NOON) is None
+        assert place_one(view, waits(3, "bo", cpus=1), NOON) is not None
