@@ -17,6 +17,8 @@ from stoker.lab.book import Book
 
 MOST_REMEMBERED = 10_000
 LOOK_AT_DISK_S = 5.0
+ROUNDING = 1e-6
+"""Moments are floats: whoever waits as told may seem to come a hair too early."""
 
 
 class FairUse:
@@ -54,7 +56,7 @@ class FairUse:
         now = self._monotonic()
         left, at = self._buckets.get(person, (float(burst), now))
         left = min(float(burst), left + (now - at) * per_s)
-        if left < 1:
+        if left < 1 - ROUNDING:
             wait_s = math.ceil((1 - left) / per_s)
             raise RequestError("too_many_submits", per_s=per_s, retry_after_s=wait_s)
         if len(self._buckets) >= MOST_REMEMBERED and person not in self._buckets:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import structs
 
@@ -52,6 +52,7 @@ def test_a_burst_then_the_rate() -> None:
         use.take("ana", 10)
 
 
+@example([0.9, 0.0], 1, 1)  # in floats 0.9 + 1 - 0.9 is less than 1
 @given(st.lists(st.floats(0, 10), max_size=60), st.integers(1, 50), st.integers(1, 20))
 def test_never_more_than_burst_and_rate(gaps: list[float], per_s: int, burst: int) -> None:
     time = Time()
@@ -65,7 +66,7 @@ def test_never_more_than_burst_and_rate(gaps: list[float], per_s: int, burst: in
             assert isinstance(wait_s, int)
             time.now += wait_s
             use.take("ana", 1)  # whoever waits as told is let in
-        assert taken <= burst + time.now * per_s + 1e-6
+        assert taken <= burst + time.now * per_s + 1e-5
 
 
 def test_a_large_task_is_refused() -> None:
