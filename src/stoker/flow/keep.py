@@ -74,7 +74,8 @@ async def recall(flow: Flow) -> None:
 
 async def _write(flow: Flow) -> None:
     flow.keep_due = False
-    for name, value in _values(flow):
+    for name in (RESERVATIONS, USE):
+        value = dict(_values(flow))[name]  # as it is now: another write may be ahead of this one
         if value == flow.kept.get(name):
             continue
         flow.kept[name] = copy = dict(value)

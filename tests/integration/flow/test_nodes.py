@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
@@ -232,6 +233,33 @@ async def test_reservations_and_use_are_known_after_a_restart(
     async with restart(engine) as flow:
         assert flow.view.reservations == kept
         assert flow.view.use == {"ana": 77}
+
+
+async def test_an_older_value_never_overtakes_what_is_kept(
+    flow: Flow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keep, "PAUSE_S", 0)
+    moment = datetime.now(UTC)
+    monkeypatch.setattr(Clock, "now", lambda _clock: moment)  # use decays every minute
+    asked, slow = asyncio.Event(), asyncio.Event()
+
+    async def the_first_is_slow() -> None:
+        if not asked.is_set():
+            asked.set()
+            await slow.wait()
+
+    await flow.drain()
+    moody(flow).before_remember = the_first_is_slow
+    await run_to_running(flow, gpus=3)
+    await one(flow, gpus=4)
+    await until(asked.is_set)
+    flow.view.use = {"ana": 77}
+    flow.replan()
+    await until(lambda: flow.kept["use"] == {"ana": 77})
+    slow.set()
+    await flow.drain()
+
+    assert await flow.store.recall("use") == '{"ana":77}'
 
 
 async def test_a_reservation_that_cannot_be_kept_delays_nothing(
