@@ -87,13 +87,20 @@ async def until(condition: Callable[[], bool], seconds: float = 10) -> None:
 
 
 async def until_state(flow: Flow, key: TaskKey, *states: State, seconds: float = 10) -> Task:
+    """Until it is recorded so, and the flow knows: records are read by another thread."""
     async with asyncio.timeout(seconds):
         while True:
             task = await flow.store.task(key)
             assert task is not None
-            if task.state in states:
+            if task.state in states and _knows(flow, task):
                 return task
             await asyncio.sleep(0.002)
+
+
+def _knows(flow: Flow, task: Task) -> bool:
+    """What the flow has of it among what runs is not older than this."""
+    mine = [live.task for live in flow.live.values() if live.task.key == task.key]
+    return all(known.version >= task.version for known in mine)
 
 
 def like(spec: TaskSpec, **fields: Any) -> TaskSpec:
