@@ -52,7 +52,10 @@ async def _permit_on_task(verb: OnTask, name: str, call: Call[Any, Any]) -> None
     who, owner = call.who, (await call.task()).owner
     if owner == who.name:
         return
-    if who.is_admin:  # known before it is done: whatever becomes of it, it can be asked about
+    if who.is_admin:
+        if not who.is_fresh:
+            raise NotAllowed("password_again")
+        # known before it is done: whatever becomes of it, it can be asked about
         on, act = f"task {call.key} of {owner}", act_of(name)
         at, book = call.parts.flow.clock.now(), call.parts.flow.book
         await book.note(Act(at=at, who=who.name, act=act, on=on, origin=who.origin))

@@ -73,6 +73,8 @@ def _by_task(route: Route, role: Role, whose: Whose, level: str) -> Refusal | No
         return None
     if whose == "missing":
         return 404, "unknown_task"
+    if role == "stale_admin" and route.task == "act":
+        return 403, "password_again"
     if role in ("admin", "stale_admin", "keeper"):
         return None
     if level == "nothing":
