@@ -27,7 +27,7 @@ check: $(VENV)/.dev        ## format, lint, types, import contracts
 bench: $(VENV)/.dev        ## the figures of the design, each beside its yardstick
 	@$(BIN)/python -m bench $(FIGURE)
 
-soak: $(VENV)/.dev         ## large counts: PART=crash|takeover|fuzz|property|month|simulation|mutants
+soak: $(VENV)/.dev         ## large counts: PART=crash|takeover|fuzz|property|... runs one
 	@$(BIN)/python tools/parts.py soak $(PART)
 
 docs: $(VENV)/.dev         ## generate the reference pages

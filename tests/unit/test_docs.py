@@ -170,6 +170,21 @@ def test_every_make_target_is_explained() -> None:
     assert [name for name in targets if name not in small and f"`make {name}`" not in page] == []
 
 
+def test_every_part_of_soak_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    page = read("CONTRIBUTING.md")
+
+    assert [part for part in import_module("parts").SOAK if f"`{part}`" not in page] == []
+
+
+def test_decisions_are_listed_in_order_and_commands_in_the_changelog() -> None:
+    listed = re.findall(r"\(decisions/([^)]+)\)", read("docs/README.md"))
+    changes = read("CHANGELOG.md")
+
+    assert listed == sorted(path.name for path in (DOCS / "decisions").glob("*.md"))
+    assert [name for name in COMMANDS if f"`{name}`" not in changes] == []
+
+
 # ---- what a page names is there
 
 

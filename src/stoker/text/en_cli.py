@@ -532,7 +532,7 @@ PHRASES: dict[str, str] = {
     "opt.json": "Answer as JSON",
     "opt.listen": "Address to serve on",
     "opt.simulate-gpus": "Pretend to have this many GPUs, for trying Stoker out",
-    "opt.one-person": "Serve only the account that starts it (so far the only way)",
+    "opt.one-person": "Serve only the account that starts it; unless root does, that is so anyway",
     "opt.standby": "Wait until the server of these records is gone, then take over",
     "opt.detach": "In the background; the log is server.log in the state folder",
     "opt.stop-tasks": "First cancel all waiting and running tasks",

@@ -530,7 +530,7 @@ PHRASES: dict[str, str] = {
     "opt.json": "以 JSON 回答",
     "opt.listen": "服务地址",
     "opt.simulate-gpus": "假装有这么多块 GPU，用于试用",
-    "opt.one-person": "只为启动它的账号服务（目前唯一的方式）",
+    "opt.one-person": "只为启动它的账号服务；除非由 root 启动，本来就是如此",
     "opt.standby": "等待这些记录的服务器结束，然后接管",
     "opt.detach": "在后台运行；日志为状态目录中的 server.log",
     "opt.stop-tasks": "先中止所有等待和运行中的任务",
