@@ -46,7 +46,7 @@ class Audit:
             for entry in left
             if self._stops(view.policy, entry.sign) and not before.stop(entry.sign)
         }
-        kept = list(_still_kept(view, made))
+        kept = list(_still_kept(view, made, now))
         negative = {owner for owner, weight in view.policy.weights.items() if weight < 0}
         # Without backfill (only benchmarks) a queue that has stopped hides who waits in it.
         free_for_all = view.policy.backfill or not negative
@@ -246,14 +246,18 @@ def _left(view: BaseView, made: Plan) -> Iterator[Waiting]:
             yield entry
 
 
-def _still_kept(view: BaseView, made: Plan) -> Iterator[Reservation]:
-    """What was kept before this plan, and goes on being kept as it was."""
+def _still_kept(view: BaseView, made: Plan, now: datetime) -> Iterator[Reservation]:
+    """What was kept before this plan, and goes on being kept as it was. What was kept idle for too
+    long everybody may use once, before it is kept anew."""
+    longest = timedelta(seconds=view.policy.keep_s)
     started = {TaskKey(placement.key.id) for placement in made.placements}
     for queue, held in made.reservations.items():
         before = view.reservations.get(queue)
         if held.key in started:  # an array: for one element it is over, for the next it is new
             continue
-        if before is not None and (before.key, before.kept) == (held.key, held.kept):
+        if before is None or (before.key, before.kept) != (held.key, held.kept):
+            continue
+        if before.start is not None or before.since is None or now - before.since < longest:
             yield held
 
 
