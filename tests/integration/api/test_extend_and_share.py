@@ -57,7 +57,7 @@ def test_the_owner_extends_within_the_queue_and_an_admin_beyond(lab: ApiServer) 
     status, view = extend(lab, root, task, no_limit=True)
     assert (status, view["spec"]["time_limit_s"]) == (200, None)
     acts = lab.run(lab.flow.store.audited(None, 10))
-    assert [(a.act.who, a.act.act) for a in acts] == [("root", "extend.task")]
+    assert [(a.act.who, a.act.act) for a in acts] == [("root", "task.extend")]
 
 
 def test_nobody_else_extends_a_task(lab: ApiServer) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+
+from tests.unit.cli import test_shown
 
 
 @pytest.fixture(autouse=True)
@@ -15,3 +18,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name)
     monkeypatch.setenv("STOKER_HOME", str(tmp_path / "home"))
     return tmp_path / "home"
+
+
+@pytest.fixture(autouse=True)
+def _just_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages say how long ago something was, and modules were imported when the run began."""
+    monkeypatch.setattr(test_shown, "NOW", datetime.now(UTC))
