@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
-from msgspec import to_builtins
 
 from stoker.client import Client
 from stoker.store.recorder import open_store
@@ -99,7 +99,7 @@ class Stoker:
     def task(self, id: str) -> dict[str, Any]:
         """As `show --json` says it, but asked for from here: tests do so again and again."""
         with Client(home=self.home) as client:
-            found: dict[str, Any] = to_builtins(client.task(id).task)
+            found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(client.task(id).task))
         return found
 
     def output(self, id: str, *args: str) -> bytes:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+from pathlib import Path
 
 from .conftest import Stoker, until
 
@@ -21,6 +24,7 @@ def test_killing_the_server_disturbs_nobody(own: Stoker) -> None:
     assert following.stdout.readline().startswith(b"[stoker]")
     assert following.stdout.readline() == b"begun\n"
     started = {id: own.task(id)["started_at"] for id in (good, bad)}
+    until(lambda: _waits(waiting) and _waits(failing))
 
     own.kill_server()
     assert "tasks have gone on" in own("ls", code=3).stderr
@@ -76,3 +80,12 @@ def test_down_and_up_again_with_a_line_of_tasks(own: Stoker) -> None:
     own("wait", *ids)
     assert all(own.task(id)["attempts"] == 1 for id in ids)
     until(lambda: own.json("ls") == [])
+
+
+def _waits(child: subprocess.Popen[bytes]) -> bool:
+    """Whether `stoker wait` has got to its waiting: it hears of events, and has asked for a task."""
+    try:
+        opened = [os.readlink(path) for path in Path(f"/proc/{child.pid}/fd").iterdir()]
+    except OSError:  # one was closed just now
+        return False
+    return sum(name.startswith("socket:") for name in opened) == 2
