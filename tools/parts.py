@@ -15,6 +15,8 @@ ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 PYTEST = [sys.executable, "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider"]
 PARALLEL = ["-n", "2"]
+BY_FILE = [*PARALLEL, "--dist", "loadfile"]
+"""Files whose tests share a server, or must not meet others of their kind."""
 
 TAKEOVER = "tests/crash/test_takeover.py"
 
@@ -29,10 +31,10 @@ CHECK: Parts = {
 TEST: Parts = {
     "unit": [*PYTEST, *PARALLEL, "tests/unit", "tests/property", "tests/test_architecture.py"],
     "simulation": [*PYTEST, *PARALLEL, "tests/simulation"],
-    "contract": [*PYTEST, "tests/contract"],
-    "integration": [*PYTEST, "tests/integration"],
+    "contract": [*PYTEST, *BY_FILE, "tests/contract"],
+    "integration": [*PYTEST, *BY_FILE, "tests/integration"],
     "crash": [*PYTEST, "tests/crash"],
-    "e2e": [*PYTEST, *PARALLEL, "tests/e2e"],
+    "e2e": [*PYTEST, *BY_FILE, "tests/e2e"],
 }
 SOAK: Parts = {
     "crash": [*PYTEST, "-m", "soak", "--timeout=3000", "tests/crash", f"--ignore={TAKEOVER}"],
