@@ -499,6 +499,8 @@ def test_an_interrupt_leaves_a_client_that_works(start: Start) -> None:
     fake = start(answer)
     client = Client(fake.url, "t")
     client.hold("1")
+    # a run in the background begins with this signal ignored
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
             client.submit(TaskSpec(command="x"))
@@ -508,6 +510,7 @@ def test_an_interrupt_leaves_a_client_that_works(start: Start) -> None:
         assert client.hold("1").id == "1"
     finally:
         answered.set()
+        signal.signal(signal.SIGINT, before)
     assert [request.path for request in fake.seen].count("/tasks") == 1
 
 
