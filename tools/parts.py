@@ -33,7 +33,7 @@ TEST: Parts = {
     "simulation": [*PYTEST, *PARALLEL, "tests/simulation"],
     "contract": [*PYTEST, *BY_FILE, "tests/contract"],
     "integration": [*PYTEST, *BY_FILE, "tests/integration"],
-    "crash": [*PYTEST, "tests/crash"],
+    "crash": [*PYTEST, *BY_FILE, "tests/crash"],
     "e2e": [*PYTEST, *BY_FILE, "tests/e2e"],
 }
 SOAK: Parts = {
