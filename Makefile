@@ -15,8 +15,8 @@ install: $(VENV)/.run      ## set up what Stoker needs to run
 
 dev: $(VENV)/.dev          ## set up what tests and checks need as well
 
-up: $(VENV)/.run           ## run Stoker here (simulated GPUs if there are none)
-	@exec $(BIN)/stoker up $$($(BIN)/python -m stoker.runner gpus | grep -q . || echo --simulate-gpus 4) $(ARGS)
+up: $(VENV)/.run           ## run Stoker here, for yourself (simulated GPUs if there are none)
+	@exec $(BIN)/stoker up --one-person $$($(BIN)/python -m stoker.runner gpus | grep -q . || echo --simulate-gpus 4) $(ARGS)
 
 test: $(VENV)/.dev         ## every test, in at most 15 minutes
 	@$(BIN)/python tools/parts.py test $(PART)

@@ -17,6 +17,7 @@ from stoker.store.readers import listed_row
 from stoker.wire import Batch, BatchCreated, Created, Submission, TaskDetail, TaskPage, TaskView
 
 from .answer import to_json
+from .login import check_somebody
 from .query import MOST_INTEGER, NoQuery, Query
 from .route import Call, route
 from .views import attempt_view, listed, shown, wait_reason
@@ -87,6 +88,7 @@ class TaskQuery(Query, frozen=True, kw_only=True):
 async def submit(call: Call[NoQuery, Submission]) -> Created:
     """Hand over one task. It is recorded when this is answered."""
     flow = call.parts.flow
+    check_somebody(call)
     call.parts.fair_use.take(call.who.name, call.body_bytes)
     if call.body.after:
         await call.sight.check_after([call.body])
@@ -108,6 +110,7 @@ async def submit(call: Call[NoQuery, Submission]) -> Created:
 async def submit_batch(call: Call[NoQuery, Batch]) -> BatchCreated:
     """Hand over many tasks: all are recorded, or none."""
     flow = call.parts.flow
+    check_somebody(call)
     call.parts.fair_use.take(call.who.name, _largest(call))
     await call.sight.check_after(call.body.tasks, batch=True)
     tasks = await submitting.submit(flow, call.who.name, call.body.tasks, batch=True)

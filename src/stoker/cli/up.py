@@ -250,14 +250,18 @@ def _answering(home: Path) -> tuple[str, Path, list[NodeView]] | None:
         return None
 
 
-def _tell_mode(home: Path) -> None:
-    """Who is served, and as whom tasks run."""
+def _mode(home: Path) -> str:
     import json
 
     try:
-        mode = json.loads((home / "server.json").read_text())["mode"]
+        return str(json.loads((home / "server.json").read_text())["mode"])
     except (OSError, ValueError, KeyError):
-        mode = "one_person"
+        return "one_person"
+
+
+def _tell_mode(home: Path) -> None:
+    """Who is served, and as whom tasks run."""
+    mode = _mode(home)
     if mode == "one_person":
         tell("up.token", path=str(home / "token"))
     elif mode == "lab":
@@ -295,7 +299,7 @@ def _welcome(url: str, home: Path, nodes: Sequence[NodeView], as_json: bool, end
     for node in nodes:
         tell("up.node", node=node.name, gpus=_cards(node))
     _tell_first_code(code, url)
-    tell("up.try")
+    tell("up.try" if _mode(home) == "one_person" else "up.try_lab")
     print(words(ending), flush=True)
 
 

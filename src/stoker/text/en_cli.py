@@ -254,6 +254,7 @@ PHRASES: dict[str, str] = {
     "up.gpus_simulated": "{count} GPUs (simulated: nothing computes on them)",
     "up.no_gpus": "no GPUs, CPU tasks only; --simulate-gpus 4 pretends to have some",
     "up.try": "  try           stoker submit --gpus 1 -c 'echo GPU $CUDA_VISIBLE_DEVICES; sleep 5'\n                stoker ls",
+    "up.try_lab": "  then          stoker user add NAME, who logs in with: stoker login NAME",
     "up.ends": "Ctrl-C stops the server; running tasks go on.",
     "up.detached": "It runs in the background; `stoker down` stops the server, running tasks go on.",
     "up.already": "It was running already.",

@@ -252,6 +252,7 @@ PHRASES: dict[str, str] = {
     "up.gpus_simulated": "{count} 块 GPU（模拟，不能计算）",
     "up.no_gpus": "没有 GPU，只能运行 CPU 任务；--simulate-gpus 4 可模拟",
     "up.try": "  试一试    stoker submit --gpus 1 -c 'echo GPU $CUDA_VISIBLE_DEVICES; sleep 5'\n            stoker ls",
+    "up.try_lab": "  然后      stoker user add 账号；本人用 stoker login 账号 登录",
     "up.ends": "Ctrl-C 停止服务器；运行中的任务继续。",
     "up.detached": "服务器在后台运行；`stoker down` 停止服务器，运行中的任务继续。",
     "up.already": "服务器早已在运行。",

@@ -298,6 +298,7 @@ def test_the_folders_own_token_makes_nobody_a_person(lab: Lab) -> None:
     """It is good for all that an admin does, and for nothing that is somebody's own."""
     own = {
         ("POST", "/logout"), ("PUT", "/me"), ("PUT", "/me/password"), ("POST", "/me/confirm"),
+        ("POST", "/tasks"), ("POST", "/tasks/batch"),
         ("POST", "/tokens"), ("PUT", "/me/channels/{channel}"), ("PUT", "/me/notify"),
     }  # fmt: skip
     for route in ROUTES:
