@@ -441,7 +441,9 @@ class Checker:
         """Nothing runs past its limit for longer than its node needs to hear of it."""
         for id, attempt in self._records.live.items():
             process = self._truth.alive.get(id)
-            if process is None or attempt.limit_s is None or attempt.stop_asked is not None:
+            if process is None or process.exit is not None:  # only what it left behind is there
+                continue
+            if attempt.limit_s is None or attempt.stop_asked is not None:
                 continue
             ends = max(process.began + attempt.limit_s, attempt.limit_since)
             heard = self._could_have_heard(process.node, ends + attempt.spec.grace_s)
