@@ -189,8 +189,7 @@ def _person(call: Call[Any, Any]) -> Person:
 
 
 def _channel(call: Call[Any, Any]) -> str:
-    name: str = call.scope["path_params"]["channel"]
-    return name
+    return call.named("channel")
 
 
 async def _view(call: Call[Any, Any], notices: Notices, person: Person, name: str) -> ChannelView:

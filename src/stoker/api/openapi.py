@@ -18,50 +18,34 @@ from stoker.wire import Problem
 from .route import PREFIX, Route
 
 REF = "#/components/schemas/{name}"
-TASK_ID = {
-    "name": "id",
-    "in": "path",
-    "required": True,
-    "description": "A task: `17`, or `17_3` for element 3 of array 17",
-    "schema": {"type": "string", "pattern": "^[1-9][0-9]{0,17}(_(0|[1-9][0-9]{0,17}))?$"},
-}
-NODE = {
-    "name": "node",
-    "in": "path",
-    "required": True,
-    "description": "A node's name",
-    "schema": {"type": "string", "minLength": 1},
-}
-TOKEN = {
-    "name": "token",
-    "in": "path",
-    "required": True,
-    "description": "A token's or session's `id`: twelve digits",
-    "schema": {"type": "string", "pattern": "^[0-9a-f]{12}$"},
-}
-PERSON = {
-    "name": "person",
-    "in": "path",
-    "required": True,
-    "description": "A person's name",
-    "schema": {"type": "string", "minLength": 1},
-}
-CHANNEL = {
-    "name": "channel",
-    "in": "path",
-    "required": True,
-    "description": "A channel's name: `mail`, or one of your own choice",
-    "schema": {"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]{0,31}$"},
-}
-SETTING = {
-    "name": "setting",
-    "in": "path",
-    "required": True,
-    "description": "A setting's name",
-    "schema": {"type": "string", "minLength": 1},
-}
-QUEUE = NODE | {"name": "queue", "description": "A queue's name"}
-TEAM = NODE | {"name": "team", "description": "A team's name"}
+
+
+def _in_path(name: str, description: str, **schema: object) -> dict[str, Any]:
+    return {
+        "name": name,
+        "in": "path",
+        "required": True,
+        "description": description,
+        "schema": {"type": "string", **(schema or {"minLength": 1})},
+    }
+
+
+TASK_ID = _in_path(
+    "id",
+    "A task: `17`, or `17_3` for element 3 of array 17",
+    pattern="^[1-9][0-9]{0,17}(_(0|[1-9][0-9]{0,17}))?$",
+)
+NODE = _in_path("node", "A node's name")
+TOKEN = _in_path("token", "A token's or session's `id`: twelve digits", pattern="^[0-9a-f]{12}$")
+PERSON = _in_path("person", "A person's name")
+CHANNEL = _in_path(
+    "channel",
+    "A channel's name: `mail`, or one of your own choice",
+    pattern="^[a-z0-9][a-z0-9_-]{0,31}$",
+)
+SETTING = _in_path("setting", "A setting's name")
+QUEUE = _in_path("queue", "A queue's name")
+TEAM = _in_path("team", "A team's name")
 IN_PATH = {
     "{id}": TASK_ID,
     "{node}": NODE,

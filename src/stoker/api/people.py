@@ -96,7 +96,7 @@ async def add_people(call: Call[SharingQuery, NewPeople]) -> list[AddedPerson]:
 @route("GET", "/people/{person}", access="admin", scope="admin", answer=PersonView)
 async def show_person(call: Call[NoQuery, None]) -> PersonView:
     """All about one person but secrets."""
-    return _shown(call, lab.find(call.parts.flow.book, call.person))
+    return _shown(call, lab.find(call.parts.flow.book, call.named("person")))
 
 
 @route(
@@ -114,7 +114,7 @@ async def change_person(call: Call[SharingQuery, PersonSettings]) -> PersonView:
     """These settings from now on, all of them. What the person alone decides stays."""
     flow, settings = call.parts.flow, structs.asdict(call.body)
     after = await lab.change(
-        flow.book, flow.clock, call.person, settings, call.who,
+        flow.book, flow.clock, call.named("person"), settings, call.who,
         version=call.version, may_share=call.query.share_account,
     )  # fmt: skip
     return _shown(call, after)
@@ -131,7 +131,7 @@ async def change_person(call: Call[SharingQuery, PersonSettings]) -> PersonView:
 async def lock_person(call: Call[NoQuery, None]) -> PersonView:
     """Nobody comes in by this name; every token and session of it ends. Tasks go on."""
     flow = call.parts.flow
-    return _shown(call, await lab.lock(flow.book, flow.clock, call.person, call.who))
+    return _shown(call, await lab.lock(flow.book, flow.clock, call.named("person"), call.who))
 
 
 @route(
@@ -145,7 +145,7 @@ async def lock_person(call: Call[NoQuery, None]) -> PersonView:
 async def unlock_person(call: Call[NoQuery, None]) -> PersonView:
     """The password is good again; tokens have to be made anew."""
     flow = call.parts.flow
-    return _shown(call, await lab.unlock(flow.book, flow.clock, call.person, call.who))
+    return _shown(call, await lab.unlock(flow.book, flow.clock, call.named("person"), call.who))
 
 
 @route(
@@ -160,7 +160,7 @@ async def reset_password(call: Call[NoQuery, None]) -> AddedPerson:
     """A one-time password instead of the one that was forgotten; every token and session ends."""
     flow, hashed = call.parts.flow, _hash(call)
     person, password = await lab.reset_password(
-        flow.book, flow.clock, hashed, call.person, call.who
+        flow.book, flow.clock, hashed, call.named("person"), call.who
     )
     return AddedPerson(person=_shown(call, person), one_time_password=password)
 
@@ -176,7 +176,7 @@ async def reset_password(call: Call[NoQuery, None]) -> AddedPerson:
 async def make_code(call: Call[NoQuery, None]) -> NewCode:
     """A code with which the person can log in once, within a day."""
     flow = call.parts.flow
-    shown = _shown(call, lab.find(flow.book, call.person))
+    shown = _shown(call, lab.find(flow.book, call.named("person")))
     if shown.state != "active":
         raise Conflict("person_shut_out", name=shown.name)
     expires_at = flow.clock.now() + GOOD_FOR
@@ -197,7 +197,7 @@ async def make_code(call: Call[NoQuery, None]) -> NewCode:
 )
 async def remove_person(call: Call[RemovalQuery, None]) -> RemovedPerson:
     """Gone for good. What has finished stays in the records under the name."""
-    flow, name = call.parts.flow, call.person
+    flow, name = call.parts.flow, call.named("person")
     lab.check_removable(flow.book, flow.clock, name)
     cancelled = 0
     if call.query.tasks == "cancel":

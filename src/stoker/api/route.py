@@ -111,14 +111,8 @@ class Call(Generic[Q, B]):
         return name
 
     def named(self, what: str) -> str:
-        """The queue, team or person in the path, whether there is one or not."""
+        """The queue, team, person or the like in the path, whether there is one or not."""
         name: str = self.scope["path_params"][what]
-        return name
-
-    @property
-    def person(self) -> str:
-        """The person in the path, whether there is one or not."""
-        name: str = self.scope["path_params"]["person"]
         return name
 
     @property

@@ -60,8 +60,7 @@ ROUTES = (list_settings, set_setting, unset_setting)
 
 
 def _name(call: Call[NoQuery, Any]) -> str:
-    name: str = call.scope["path_params"]["setting"]
-    return name
+    return call.named("setting")
 
 
 def _view(book: Book, setting: lab.Setting, language: str) -> SettingView:

@@ -83,7 +83,7 @@ async def make_token(call: Call[NoQuery, TokenWish]) -> TokenMade:
 async def revoke_token(call: Call[NoQuery, None]) -> Revoked:
     """A token or session is good for nothing from now on."""
     the_login(call)
-    flow, id = call.parts.flow, call.scope["path_params"]["token"]
+    flow, id = call.parts.flow, call.named("token")
     await revoke(flow.book, flow.clock, call.who, id)
     return Revoked(revoked=(id,))
 
